@@ -23,20 +23,15 @@ use serde_json::Value;
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) wall: f64,
-    pub(crate) user: f64,
-    pub(crate) system: f64,
+    /// User and system CPU time together. The kernel counts the sum exactly, but only samples the
+    /// split.
+    pub(crate) cpu: f64,
     pub(crate) output: String,
     pub(crate) errors: String,
     pub(crate) status: ExitStatus,
 }
 
 impl Run {
-    /// User and system CPU time together. The kernel counts the sum exactly, but only samples the
-    /// split.
-    pub(crate) fn cpu(&self) -> f64 {
-        self.user + self.system
-    }
-
     /// The run itself if it succeeded. Otherwise an error that quotes its output.
     pub(crate) fn succeeded(self, what: &str) -> Result<Self> {
         if self.status.success() {
@@ -74,8 +69,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Run> {
     };
     Ok(Run {
         wall,
-        user: seconds(&after, &before, Usage::user_time),
-        system: seconds(&after, &before, Usage::system_time),
+        cpu: cpu_seconds(&after) - cpu_seconds(&before),
         output: collect(output)?,
         errors: collect(errors)?,
         status,
@@ -193,8 +187,9 @@ pub(crate) fn collect(drained: Drained) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn seconds(after: &Usage, before: &Usage, part: fn(&Usage) -> nix::sys::time::TimeVal) -> f64 {
-    (part(after) - part(before)).num_microseconds() as f64 / 1e6
+/// User and system CPU time together, in seconds.
+pub(crate) fn cpu_seconds(usage: &Usage) -> f64 {
+    (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
 }
 
 /// Figures by name.

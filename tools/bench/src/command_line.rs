@@ -121,37 +121,6 @@ pub(crate) enum Experiment {
     Report(ReportOptions),
 }
 
-/// The clock for the ratios of `lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Clock {
-    /// User and system CPU time together, of all threads
-    Cpu,
-    /// User CPU time of all threads (the kernel samples the split)
-    User,
-    /// Elapsed time
-    Wall,
-}
-
-impl Clock {
-    /// The name in the header of a table.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "CPU",
-            Self::User => "user CPU",
-            Self::Wall => "elapsed",
-        }
-    }
-
-    /// The name of the figure.
-    pub(crate) fn figure(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::User => "user",
-            Self::Wall => "wall",
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct LuaOptions {
     /// How often each program runs under each interpreter
@@ -161,10 +130,6 @@ pub(crate) struct LuaOptions {
     /// Only these programs, by name, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) programs: Vec<String>,
-
-    /// The clock for the ratios
-    #[arg(long, value_enum, default_value_t = Clock::Cpu)]
-    pub(crate) clock: Clock,
 
     /// Count the instructions of one smaller run each (perf, else valgrind) instead of measuring
     /// time
@@ -331,10 +296,6 @@ pub(crate) struct SpinOptions {
     /// deadline ended it
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-
-    /// The cost of a park, in microseconds
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(2..=200))]
-    pub(crate) park_cost: u64,
 
     /// How often each way of waiting is tried under each policy
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]

@@ -405,6 +405,11 @@ impl Results {
         }
     }
 
+    /// Why an arm failed in a case.
+    pub(crate) fn failure(&self, arm: usize, case: usize) -> Option<&str> {
+        self.cells[arm][case].failure.as_deref()
+    }
+
     /// An unmet verdict for every missing arm and for every case that failed.
     pub(crate) fn failures(&self) -> Vec<Verdict> {
         let mut lines = Vec::new();

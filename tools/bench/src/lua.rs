@@ -10,7 +10,7 @@ use anyhow::{Result, bail, ensure};
 use crate::bench::Bench;
 use crate::chart::{Bars, Chart};
 use crate::child;
-use crate::command_line::{Clock, LuaOptions};
+use crate::command_line::LuaOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::interpreters::STOCK_FLAGS;
 use crate::report::Report;
@@ -145,32 +145,26 @@ pub(crate) fn run(bench: &Bench, options: &LuaOptions) -> Result<Report> {
         let what = format!("{} under {}", case.name, arm.name);
         let run = child::run(command, LIMIT)?.succeeded(&what)?;
         outputs.check(arm, case, &run.output)?;
-        let times = [("user", run.user), ("cpu", run.cpu()), ("wall", run.wall)];
+        let times = [("cpu", run.cpu), ("wall", run.wall)];
         Ok(times
             .map(|(clock, time)| (clock.to_string(), vec![time]))
             .into())
     });
-    let mut verdicts = verdicts(&results, "stock", options.clock);
+    let mut verdicts = verdicts(&results, "stock");
     match debian_missing {
-        None => verdicts.extend(self::verdicts(&results, "debian", options.clock)),
+        None => verdicts.extend(self::verdicts(&results, "debian")),
         Some(reason) => verdicts.push(Verdict::unmet("all programs beside debian", reason)),
     }
     let caption = format!(
-        "median {} time in ms; ratios are medians of {} rounds",
-        options.clock.name(),
+        "median CPU time in ms; ratios are medians of {} rounds",
         options.rounds
     );
-    let mut ratios = ratios_to(&results, options.clock.figure());
+    let mut ratios = ratios_to(&results, "cpu");
     ratios.push(("wall b/s".to_string(), 1, "wall"));
     Ok(results.complete(Report {
         notes: vec![format!("stock is compiled with {STOCK_FLAGS}")],
-        tables: vec![table(
-            &results,
-            caption,
-            (options.clock.figure(), 1e3, 1),
-            &ratios,
-        )],
-        charts: vec![chart(&results, options.clock)],
+        tables: vec![table(&results, caption, ("cpu", 1e3, 1), &ratios)],
+        charts: vec![chart(&results)],
         verdicts,
         ..Report::default()
     }))
@@ -220,8 +214,8 @@ pub(crate) fn table(
 }
 
 /// A chart of the ratios as bars from 1. The mean is below the programs.
-fn chart(results: &Results, clock: Clock) -> Chart {
-    let label = format!("{} time relative to the peer; less is better", clock.name());
+fn chart(results: &Results) -> Chart {
+    let label = "CPU time relative to the peer; less is better";
     let names = results.cases.iter().map(|case| case.name.as_str());
     let mut chart = Bars::new("The price of plain Lua under Baton", label)
         .from(1.0)
@@ -230,20 +224,20 @@ fn chart(results: &Results, clock: Clock) -> Chart {
         .digits(3)
         .rows(names.chain(["geometric mean"]));
     for (peer, arm) in results.arms.iter().enumerate().skip(1) {
-        let ratio = |case| results.ratio((0, case), (peer, case), clock.figure());
-        let mean = results.mean_ratio(0, peer, clock.figure());
+        let ratio = |case| results.ratio((0, case), (peer, case), "cpu");
+        let mean = results.mean_ratio(0, peer, "cpu");
         let values = results.all_cases().map(ratio).chain([mean]);
         chart = chart.series(format!("baton / {}", arm.name), values);
     }
     chart.into()
 }
 
-fn verdicts(results: &Results, peer_name: &str, clock: Clock) -> Vec<Verdict> {
+fn verdicts(results: &Results, peer_name: &str) -> Vec<Verdict> {
     let peer = results.arm(peer_name).unwrap_or_default();
-    let mean = results.mean_ratio(0, peer, clock.figure());
+    let mean = results.mean_ratio(0, peer, "cpu");
     let mut verdicts = vec![MEAN_GOAL.judge(&format!("geometric mean of baton/{peer_name}"), mean)];
     let of_program = |case: usize| {
-        let ratio = results.ratio((0, case), (peer, case), clock.figure())?;
+        let ratio = results.ratio((0, case), (peer, case), "cpu")?;
         Some((ratio, results.cases[case].name.as_str()))
     };
     let (pcall, others): (Vec<_>, Vec<_>) = results
@@ -278,7 +272,7 @@ mod tests {
                 .map(move |(arm, cpu)| ((arm, case), Ok(figures(&format!("cpu {cpu}")))))
         });
         let results = Results::of(arms.into(), cases.collect(), measured);
-        let verdicts = verdicts(&results, "stock", Clock::Cpu);
+        let verdicts = verdicts(&results, "stock");
         verdicts.iter().map(ToString::to_string).collect()
     }
 

@@ -16,22 +16,8 @@ use crate::report::Found;
 pub(crate) const REMEDY: &str = "missing: run cargo xtask peers";
 
 /// The command for Erlang: one scheduler without busy waiting, for up to two million processes.
-const ERLANG: [&str; 14] = [
-    "+S",
-    "1:1",
-    "+sbwt",
-    "none",
-    "+sbwtdcpu",
-    "none",
-    "+sbwtdio",
-    "none",
-    "+P",
-    "2000000",
-    "-noshell",
-    "-noinput",
-    "-s",
-    "baton_peer",
-];
+const ERLANG: &str = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none +P 2000000 -noshell -noinput \
+                      -s baton_peer main -pa";
 
 /// A peer: its name in tables, and its directory under `target/peers`.
 #[derive(Clone, Copy, Debug)]
@@ -124,8 +110,7 @@ impl Peer {
         }
         let mut command = Command::new("erl");
         command
-            .args(ERLANG)
-            .args(["main", "-pa"])
+            .args(ERLANG.split(' '))
             .arg(directory)
             .arg("-extra")
             // A failed run reports the reason on standard error. Without this setting it would also

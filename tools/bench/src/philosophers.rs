@@ -9,16 +9,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
 
-use crate::bench::{Bench, progress};
+use crate::bench::Bench;
 use crate::chart::{Bars, Chart};
 use crate::child::{Figures, Owned, first};
 use crate::command_line::PhilosophersOptions;
+use crate::contest::{Arm, Case, Contest, Results};
 use crate::neighbour::Neighbour;
 use crate::places::Place;
 use crate::report::{Report, notes};
-use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
@@ -37,23 +36,13 @@ const CASES: [(&str, &str); 6] = [
     ("-n 40000 -t 0.02 --monitor", "40,000, a monitor"),
 ];
 
-/// The figures of the other program by round, when alone or beside one case.
-#[derive(Default)]
-struct Neighbours {
-    /// Turns of its work per second, on one CPU.
-    speeds: Vec<f64>,
-    /// The lateness on all CPUs, of which one may be idle.
-    wakes_on_all: Wakes,
-    /// The lateness on the one CPU that both programs share.
-    wakes_on_one: Wakes,
-}
+/// The other program by itself, which is the first case.
+const ALONE: usize = 0;
 
-/// The lateness of the other program's wake-ups in microseconds, by round.
-#[derive(Default)]
-struct Wakes {
-    p50: Vec<f64>,
-    p99: Vec<f64>,
-}
+/// Its lateness at the 99th percentile, in microseconds: on all CPUs, of which one may be idle, and
+/// on the one CPU that it shares with the philosophers.
+const LATE_ON_ALL: &str = "p99_us";
+const LATE_ON_ONE: &str = "same_cpu_p99_us";
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report> {
@@ -62,99 +51,74 @@ pub(crate) fn run(bench: &Bench, options: &PhilosophersOptions) -> Result<Report
         "philosophers",
         include_str!("../../../examples/philosophers.lua"),
     )?;
-    let start = |words: &str| {
-        let mut command = baton.script(&script);
-        command.args(words.split(' ')).args(["-m", "1000000000"]);
-        command
+    let case = |(words, title): (&str, &str)| {
+        let mut case = Case::new(title, title, &[]);
+        case.arguments.extend(words.split(' ').map(str::to_string));
+        case.arguments
+            .extend(["-m", "1000000000"].map(str::to_string));
+        case
+    };
+    let mut cases = vec![Case::new("none", "none", &[])];
+    cases.extend(CASES.map(case));
+    let results = Contest {
+        arms: vec![Arm::interpreted("baton", &baton, &script, &[])],
+        cases,
+        rounds: options.rounds,
+        figure: LATE_ON_ALL,
+        limit: Duration::MAX,
     };
     let place = Place::all()?.swap_remove(0);
-    let mut alone = Neighbours::default();
-    let mut beside: Vec<Neighbours> = CASES.iter().map(|_| Neighbours::default()).collect();
-    let bar = progress((CASES.len() + 1) * options.rounds as usize);
-    for _ in 0..options.rounds {
-        alone.measure(&place, options.seconds, || None)?;
-        bar.inc(1);
-        for ((words, title), neighbours) in CASES.iter().zip(&mut beside) {
-            bar.set_message(*title);
-            neighbours
-                .measure(&place, options.seconds, || Some(start(words)))
-                .with_context(|| format!("beside {title}"))?;
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    Ok(Report {
-        arms: vec![baton.found()],
+    let results = results.run_by(|_, case, command| {
+        let philosophers = (!case.arguments.is_empty()).then_some(command);
+        measure(philosophers, &place, options.seconds)
+    });
+    Ok(results.complete(Report {
         notes: notes(&[
             "Philosophers beside another program: its work on one CPU, which they share, and how \
              late it wakes, on that CPU and on all.",
         ]),
-        tables: vec![table(&alone, &beside)],
-        charts: charts(&alone, &beside),
-        verdicts: verdicts(&alone, &beside),
-        samples: samples(&alone, &beside),
-    })
+        tables: vec![table(&results)],
+        charts: charts(&results),
+        verdicts: verdicts(&results),
+        ..Report::default()
+    }))
 }
 
-impl Neighbours {
-    /// Measures one round. The other program computes, and then sleeps and wakes in both ways. Each
-    /// time, new philosophers run beside it.
-    fn measure(
-        &mut self,
-        place: &Place,
-        seconds: f64,
-        command: impl Fn() -> Option<Command>,
-    ) -> Result<()> {
-        let figures = place.within(|| run_beside("compute", seconds, command()))?;
-        let turns = first(&figures, "turns").zip(first(&figures, "seconds"));
-        let (turns, seconds_of_it) = turns.context("the other program printed nothing")?;
-        self.speeds.push(turns / seconds_of_it);
-        self.wakes_on_all
-            .add(&run_beside("wake", seconds, command())?);
-        let wake_here = || run_beside("wake", seconds, command());
-        self.wakes_on_one.add(&place.within(wake_here)?);
-        Ok(())
-    }
-
-    /// The other program's slowdown: its speed when alone, divided by its speed here.
-    fn slowdown(&self, alone: &Neighbours) -> Option<f64> {
-        stats::median_of_ratios(&alone.speeds, &self.speeds)
-    }
-
-    /// Its lateness on all CPUs, divided by that when alone.
-    fn lateness_on_all(&self, alone: &Neighbours) -> Option<f64> {
-        self.wakes_on_all.lateness(&alone.wakes_on_all)
-    }
-
-    /// Its lateness on the shared CPU, divided by that when alone.
-    fn lateness_on_one(&self, alone: &Neighbours) -> Option<f64> {
-        self.wakes_on_one.lateness(&alone.wakes_on_one)
-    }
+/// Measures the other program. It computes, and then sleeps and wakes in both ways. Each time, new
+/// philosophers run beside it.
+fn measure(mut command: Option<&mut Command>, place: &Place, seconds: f64) -> Result<Figures> {
+    let mut run = |way| run_beside(way, seconds, command.as_deref_mut());
+    let work = place.within(|| run("compute"))?;
+    let on_all = run("wake")?;
+    let on_one = place.within(|| run("wake"))?;
+    let turns = first(&work, "turns").zip(first(&work, "seconds"));
+    let (turns, seconds) = turns.context("the other program printed nothing")?;
+    let late = |figures: &Figures, name| figures.get(name).cloned().unwrap_or_default();
+    let figures = [
+        ("turns_per_second", vec![turns / seconds]),
+        ("p50_us", late(&on_all, "p50_us")),
+        (LATE_ON_ALL, late(&on_all, "p99_us")),
+        ("same_cpu_p50_us", late(&on_one, "p50_us")),
+        (LATE_ON_ONE, late(&on_one, "p99_us")),
+    ];
+    Ok(figures
+        .map(|(name, values)| (name.to_string(), values))
+        .into())
 }
 
-impl Wakes {
-    fn add(&mut self, figures: &Figures) {
-        self.p50.extend(first(figures, "p50_us"));
-        self.p99.extend(first(figures, "p99_us"));
-    }
+/// The other program's slowdown: its speed when alone, divided by its speed in a case.
+fn slowdown(results: &Results, case: usize) -> Option<f64> {
+    results.ratio((0, ALONE), (0, case), "turns_per_second")
+}
 
-    fn lateness(&self, alone: &Wakes) -> Option<f64> {
-        stats::median_of_ratios(&self.p99, &alone.p99)
-    }
-
-    /// The cells of the table: p50, p99, and p99 divided by that of the program when alone.
-    fn cells(&self, alone: &Wakes) -> [String; 3] {
-        [
-            figure(stats::median(&self.p50), 1),
-            figure(stats::median(&self.p99), 1),
-            figure(self.lateness(alone), 2),
-        ]
-    }
+/// Its lateness in a case, divided by that when alone.
+fn lateness(results: &Results, case: usize, name: &str) -> Option<f64> {
+    results.ratio((0, case), (0, ALONE), name)
 }
 
 /// The figures of the other program after some seconds beside `command`.
-fn run_beside(way: &str, seconds: f64, command: Option<Command>) -> Result<Figures> {
-    let philosophers = command.map(|mut command| {
+fn run_beside(way: &str, seconds: f64, command: Option<&mut Command>) -> Result<Figures> {
+    let philosophers = command.map(|command| {
         let quiet = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -172,7 +136,7 @@ fn run_beside(way: &str, seconds: f64, command: Option<Command>) -> Result<Figur
     Ok(figures)
 }
 
-fn table(alone: &Neighbours, beside: &[Neighbours]) -> Table {
+fn table(results: &Results) -> Table {
     let header = [
         "philosophers",
         "slowdown",
@@ -185,91 +149,64 @@ fn table(alone: &Neighbours, beside: &[Neighbours]) -> Table {
     ];
     let caption = "another program's work and wake-ups; medians over the rounds";
     let mut table = Table::new(caption, header);
-    for (title, of_one) in with_names(alone, beside) {
-        let slowdown = figure(of_one.slowdown(alone), 3);
-        let on_all = of_one.wakes_on_all.cells(&alone.wakes_on_all);
-        let on_one = of_one.wakes_on_one.cells(&alone.wakes_on_one);
-        table.named(title, [slowdown].into_iter().chain(on_all).chain(on_one));
+    for (number, case) in results.cases.iter().enumerate() {
+        let late = |name| figure(results.median(0, number, name), 1);
+        let ratio = |name| figure(lateness(results, number, name), 2);
+        let cells = [
+            figure(slowdown(results, number), 3),
+            late("p50_us"),
+            late(LATE_ON_ALL),
+            ratio(LATE_ON_ALL),
+            late("same_cpu_p50_us"),
+            late(LATE_ON_ONE),
+            ratio(LATE_ON_ONE),
+        ];
+        table.named(&case.title, cells);
     }
     table
 }
 
-/// The figures of the other program, alone and beside each case, with their names.
-fn with_names<'a>(
-    alone: &'a Neighbours,
-    beside: &'a [Neighbours],
-) -> impl Iterator<Item = (&'static str, &'a Neighbours)> {
-    let titles = CASES.iter().map(|(_, title)| *title);
-    [("none", alone)].into_iter().chain(titles.zip(beside))
-}
-
-type Measure = fn(&Neighbours, &Neighbours) -> Option<f64>;
-
-fn charts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Chart> {
-    let chart = |title: &str, label: &str, measure: Measure, mark: &str, goal: Goal| {
+fn charts(results: &Results) -> Vec<Chart> {
+    let chart = |title: &str, label: &str, mark: &str, goal: Goal| {
         Bars::new(title, label)
             .from(1.0)
             .mark(mark, goal.limit())
             .digits(2)
             .rows(CASES.map(|(_, title)| title))
-            .series(
-                "another program",
-                beside.iter().map(|of_one| measure(of_one, alone)),
-            )
-            .into()
     };
-    vec![
-        chart(
-            "What another program on the same CPU loses to philosophers",
-            "times as slow as alone",
-            Neighbours::slowdown,
-            "fair share",
-            SLOWDOWN_GOAL,
-        ),
-        chart(
-            "How late another program wakes beside philosophers, on all CPUs",
-            "p99, times that of an idle machine",
-            Neighbours::lateness_on_all,
-            "at most",
-            LATENCY_GOAL,
-        ),
-        chart(
-            "How late another program wakes beside philosophers, on the same CPU",
-            "p99, times that of an idle machine",
-            Neighbours::lateness_on_one,
-            "at most",
-            LATENCY_GOAL,
-        ),
-    ]
+    let beside = || 1..results.cases.len();
+    let late = |cpus: &str, name| {
+        let title = format!("How late another program wakes beside philosophers, on {cpus}");
+        let label = "p99, times that of an idle machine";
+        let values = beside().map(|case| lateness(results, case, name));
+        chart(&title, label, "at most", LATENCY_GOAL).series("another program", values)
+    };
+    let slowdowns = beside().map(|case| slowdown(results, case));
+    let title = "What another program on the same CPU loses to philosophers";
+    let slow = chart(title, "times as slow as alone", "fair share", SLOWDOWN_GOAL)
+        .series("another program", slowdowns);
+    let charts = [
+        slow,
+        late("all CPUs", LATE_ON_ALL),
+        late("the same CPU", LATE_ON_ONE),
+    ];
+    charts.map(Chart::from).into()
 }
 
-fn verdicts(alone: &Neighbours, beside: &[Neighbours]) -> Vec<Verdict> {
-    let of_one = |((_, title), of_one): (&(&str, &str), &Neighbours)| {
-        let slowdown = format!("{title}: slowdown of another program on the same CPU");
-        let lateness = |cpus| {
-            format!(
+fn verdicts(results: &Results) -> Vec<Verdict> {
+    let of_case = |(case, (_, title)): (usize, &(&str, &str))| {
+        let latency = |cpus: &str, name| {
+            let what = format!(
                 "{title}: another program's wake-up latency on {cpus}, p99 / on an idle machine"
-            )
+            );
+            LATENCY_GOAL.judge(&what, lateness(results, case, name))
         };
+        let what = format!("{title}: slowdown of another program on the same CPU");
         [
-            SLOWDOWN_GOAL.judge(&slowdown, of_one.slowdown(alone)),
-            LATENCY_GOAL.judge(&lateness("all CPUs"), of_one.lateness_on_all(alone)),
-            LATENCY_GOAL.judge(&lateness("the same CPU"), of_one.lateness_on_one(alone)),
+            SLOWDOWN_GOAL.judge(&what, slowdown(results, case)),
+            latency("all CPUs", LATE_ON_ALL),
+            latency("the same CPU", LATE_ON_ONE),
         ]
     };
-    CASES.iter().zip(beside).flat_map(of_one).collect()
-}
-
-fn samples(alone: &Neighbours, beside: &[Neighbours]) -> serde_json::Value {
-    let sample = |(title, of_one): (&str, &Neighbours)| {
-        json!({
-            "philosophers": title,
-            "turns_per_second": of_one.speeds,
-            "p50_us": of_one.wakes_on_all.p50,
-            "p99_us": of_one.wakes_on_all.p99,
-            "same_cpu_p50_us": of_one.wakes_on_one.p50,
-            "same_cpu_p99_us": of_one.wakes_on_one.p99,
-        })
-    };
-    with_names(alone, beside).map(sample).collect()
+    (1..).zip(&CASES).flat_map(of_case).collect()
 }

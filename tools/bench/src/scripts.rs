@@ -21,42 +21,36 @@ const BUILD_LIMIT: Duration = Duration::from_secs(300);
 struct System {
     name: &'static str,
     ending: &'static str,
-    build: &'static [&'static str],
-    run: &'static [&'static str],
+    build: &'static str,
+    run: &'static str,
 }
 
 const SYSTEMS: [System; 5] = [
-    System {
-        name: "asyncio",
-        ending: "py",
-        build: &[],
-        run: &["python3", "{file}"],
-    },
-    System {
-        name: "Node",
-        ending: "js",
-        build: &[],
-        run: &["node", "{file}"],
-    },
-    System {
-        name: "Go",
-        ending: "go",
-        build: &["go", "build", "-o", "{program}", "{file}"],
-        run: &["{program}"],
-    },
-    System {
-        name: "Java",
-        ending: "java",
-        build: &["javac", "-d", "{directory}", "{file}"],
-        run: &["java", "-cp", "{directory}", "{stem}"],
-    },
-    System {
-        name: "Erlang",
-        ending: "erl",
-        build: &[],
-        run: &["escript", "{file}"],
-    },
+    system("asyncio", "py", "", "python3 {file}"),
+    system("Node", "js", "", "node {file}"),
+    system("Go", "go", "go build -o {program} {file}", "{program}"),
+    system(
+        "Java",
+        "java",
+        "javac -d {directory} {file}",
+        "java -cp {directory} {stem}",
+    ),
+    system("Erlang", "erl", "", "escript {file}"),
 ];
+
+const fn system(
+    name: &'static str,
+    ending: &'static str,
+    build: &'static str,
+    run: &'static str,
+) -> System {
+    System {
+        name,
+        ending,
+        build,
+        run,
+    }
+}
 
 /// The names of the systems.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
@@ -82,8 +76,11 @@ pub(crate) fn arms(directory: &Path, sources: &[(&str, &str)]) -> Result<Vec<Arm
 
 impl System {
     fn arm(&'static self, directory: &Path, file: &str, text: &str) -> Result<Arm> {
-        let tool = self.build.first().unwrap_or(&self.run[0]);
-        if !is_installed(tool) {
+        let tool = [self.build, self.run]
+            .into_iter()
+            .find(|words| !words.is_empty());
+        let tool = tool.and_then(|words| words.split(' ').next());
+        if !tool.is_some_and(is_installed) {
             return Ok(Arm::missing(self.name, REMEDY));
         }
         let source = directory.join(file);
@@ -102,16 +99,16 @@ pub(crate) fn is_installed(program: &str) -> bool {
         .is_some_and(|path| env::split_paths(&path).any(|at| at.join(program).exists()))
 }
 
-fn command(words: &[&str], source: &Path) -> Command {
+fn command(words: &str, source: &Path) -> Command {
     let directory = source.parent().unwrap_or(Path::new("."));
-    let fill = |word: &&str| match *word {
+    let fill = |word| match word {
         "{file}" => source.as_os_str().to_owned(),
         "{directory}" => directory.as_os_str().to_owned(),
         "{stem}" => source.file_stem().unwrap_or_default().to_owned(),
         "{program}" => source.with_extension("program").into_os_string(),
         plain => plain.into(),
     };
-    let mut words = words.iter().map(fill);
+    let mut words = words.split(' ').map(fill);
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words);
     command
@@ -122,19 +119,13 @@ mod tests {
     use super::*;
     use crate::contest::Contest;
 
-    const NOBODY: System = System {
-        name: "Nobody",
-        ending: "x",
-        build: &[],
-        run: &["no-such-program", "{file}"],
-    };
+    static NOBODY: System = system("Nobody", "x", "", "no-such-program {file}");
 
     #[test]
     fn a_system_that_is_not_installed_is_missing_with_its_remedy() {
-        static SYSTEM: System = NOBODY;
         let directory = tempfile::tempdir().unwrap();
         let contest = Contest {
-            arms: vec![SYSTEM.arm(directory.path(), "a.x", "").unwrap()],
+            arms: vec![NOBODY.arm(directory.path(), "a.x", "").unwrap()],
             cases: Vec::new(),
             rounds: 1,
             figure: "late_us",
@@ -154,8 +145,8 @@ mod tests {
 
     #[test]
     fn placeholders_in_words_are_replaced() {
-        let words = ["{program}", "{file}", "-cp", "{directory}", "{stem}"];
-        let command = command(&words, Path::new("/there/Idle.java"));
+        let words = "{program} {file} -cp {directory} {stem}";
+        let command = command(words, Path::new("/there/Idle.java"));
         let given: Vec<_> = command.get_args().collect();
         assert_eq!(command.get_program(), "/there/Idle.program");
         assert_eq!(given, ["/there/Idle.java", "-cp", "/there", "Idle"]);

@@ -30,6 +30,9 @@ use traces::Trace;
 /// The limit with which Chromium introduced its rule.
 const CHROMIUM_LIMIT: Duration = Duration::from_millis(2);
 
+/// The cost of a park in the recorded waits.
+const PARK_COST: Duration = Duration::from_micros(50);
+
 /// The default budget of `learned`, as a share of all time.
 const BUDGET: f64 = 0.01;
 
@@ -63,7 +66,6 @@ pub(crate) fn run(options: &SpinOptions) -> Result<Report> {
 }
 
 fn replay(options: &SpinOptions) -> Result<Report> {
-    let park_cost = Duration::from_micros(options.park_cost);
     let list = match &options.trace {
         Some(file) => vec![traces::read(file)?],
         None => traces::five(),
@@ -71,18 +73,18 @@ fn replay(options: &SpinOptions) -> Result<Report> {
     let rows: Vec<Row> = list
         .into_iter()
         .map(|trace| Row {
-            bills: policies(park_cost)
+            bills: policies()
                 .iter_mut()
-                .map(|policy| replay::run(policy.as_mut(), &trace.events, park_cost))
+                .map(|policy| replay::run(policy.as_mut(), &trace.events, PARK_COST))
                 .collect(),
-            accuracies: accuracies(&trace, park_cost),
+            accuracies: accuracies(&trace),
             trace,
         })
         .collect();
     Ok(Report {
         notes: vec![
             format!(
-                "A wait costs what is spun for it, and {park_cost:?} if the owner parks; hindsight \
+                "A wait costs what is spun for it, and {PARK_COST:?} if the owner parks; hindsight \
                  pays the smaller of the wait and the park."
             ),
             RIGHT_AND_WRONG.to_string(),
@@ -96,13 +98,15 @@ fn replay(options: &SpinOptions) -> Result<Report> {
 }
 
 /// The policies, in the order of [`POLICIES`].
-fn policies(park_cost: Duration) -> [Box<dyn Policy>; 5] {
+fn policies() -> [Box<dyn Policy>; 5] {
     // In a running program, the policy learns the cost of a park from its own wake-ups.
-    let learned = Learned::new(BUDGET).with_park_cost(park_cost);
+    let learned = Learned::new(BUDGET).with_park_cost(PARK_COST);
     [
         Box::new(Off),
         Box::new(Ema::new(CHROMIUM_LIMIT)),
-        Box::new(BreakEven { park_cost }),
+        Box::new(BreakEven {
+            park_cost: PARK_COST,
+        }),
         Box::new(GrowAndShrink::default()),
         Box::new(learned),
     ]
@@ -114,13 +118,13 @@ const RIGHT_AND_WRONG: &str = "TP: spun, and signalled; FP: spun, and not; TN: d
      and waited no longer. The limit is ema's 2 ms, and for learned what a park costs.";
 
 /// How often `ema` and `learned` are right about a trace.
-fn accuracies(trace: &Trace, park_cost: Duration) -> [Accuracy; 2] {
+fn accuracies(trace: &Trace) -> [Accuracy; 2] {
     let mut ema = Ema::new(CHROMIUM_LIMIT);
     let mut learned = Learned::new(BUDGET);
     // The policy must know the cost of a park, as it does in `policies`.
-    (0..300).for_each(|_| learned.learn_park_cost(park_cost));
-    let _ = replay::run(&mut ema, &trace.events, park_cost);
-    let _ = replay::run(&mut learned, &trace.events, park_cost);
+    (0..300).for_each(|_| learned.learn_park_cost(PARK_COST));
+    let _ = replay::run(&mut ema, &trace.events, PARK_COST);
+    let _ = replay::run(&mut learned, &trace.events, PARK_COST);
     [ema.accuracy(), learned.accuracy()]
 }
 
@@ -219,8 +223,8 @@ mod tests {
     fn every_wait_of_a_trace_is_counted_as_right_or_wrong() {
         let trace = traces::five().swap_remove(2);
         assert_eq!(trace.events[0].after, Duration::from_micros(1900));
-        let [ema, learned] = accuracies(&trace, Duration::from_micros(50))
-            .map(|accuracy| counts(accuracy).map(|(_, count)| count));
+        let [ema, learned] =
+            accuracies(&trace).map(|accuracy| counts(accuracy).map(|(_, count)| count));
         let waits = trace.events.len() as u64;
         assert_eq!(ema, [waits, 0, 0, 0], "it spins up to its limit");
         assert_eq!(

@@ -195,12 +195,11 @@ fn round_trips_beside_calls_are_measured_from_both_sides() {
         .expect("the program to start");
     assert!(output.status.success(), "{}", shown(&output));
     let document = &documents(&file)[0];
-    let samples = list(document, "samples");
-    // There are three calls, each made on either side.
-    assert_eq!(samples.len(), 3 * 2 * transports.len());
-    for sample in samples {
+    let settings = list(document, "samples");
+    assert_eq!(settings.len(), 2 * transports.len());
+    for sample in settings.iter().flat_map(|setting| list(setting, "runs")) {
         let figure = |name: &str| {
-            let found = sample["figures"][name][0].as_f64();
+            let found = sample["rounds"][0][name][0].as_f64();
             found.unwrap_or_else(|| panic!("no {name} in {sample}"))
         };
         assert!(figure("asked") > 10.0, "{sample}");

@@ -2,19 +2,21 @@
 //! long C calls.
 
 use std::fmt::Display;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::postgres::Postgres;
-use crate::bench::{Bench, progress};
+use crate::bench::Bench;
 use crate::calls::DIRECTORY;
 use crate::chart::{Bars, Chart};
 use crate::child::{self, Figures, Owned, first};
 use crate::command_line::{BlockingOptions, Caller, Transport};
+use crate::contest::{Arm, Case, Contest, Results};
 use crate::interpreters::Interpreter;
 use crate::net::allow_descriptors;
 use crate::report::{Report, notes};
@@ -62,55 +64,77 @@ const NOTES: [&str; 3] = [
 
 type Call = (&'static str, &'static str);
 
-/// The parameters of one measurement.
+/// The connections of a measurement, and the program that makes the call.
 #[derive(Clone, Copy)]
-struct Measurement {
-    call: Call,
+struct Setting {
     transport: Transport,
     place: Caller,
-    connections: u64,
 }
 
 /// Runs the experiment.
 pub(super) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
     let calls = chosen(&options.only)?;
-    allow_descriptors(options.connections.iter().max().copied().unwrap_or(0))?;
+    let most = options.connections.iter().max().copied();
+    allow_descriptors(most.unwrap_or(0))?;
     let lab = Equipment::new(bench, options, &calls)?;
     let mut report = Report {
         arms: vec![lab.baton.found()],
         notes: notes(&NOTES),
         ..Report::default()
     };
-    let groups = options.transport.len() * options.place.len();
-    let bar = progress(groups * calls.len() * options.connections.len() * options.runs as usize);
     let mut samples = Vec::new();
     for (&transport, &place) in each_of_both(&options.transport, &options.place) {
-        let mut rows: Vec<CallRow> = calls.iter().map(|&call| CallRow::new(call)).collect();
-        for (row, &connections) in each_of_both(&calls, &options.connections) {
-            let case = Measurement {
-                call: *row,
-                transport,
-                place,
-                connections,
-            };
-            bar.set_message(case.what());
-            let cell = lab.try_often(case, options.runs, || bar.inc(1));
-            report.verdicts.extend(cell.verdict(case));
-            samples.extend(cell.samples(case));
-            if let Some(row) = rows.iter_mut().find(|row| row.call == case.call) {
-                row.cells.push(cell);
-            }
-        }
-        report
-            .tables
-            .push(table(transport, place, &options.connections, &rows));
-        report
-            .charts
-            .push(chart(transport, place, &options.connections, &rows));
+        let setting = Setting { transport, place };
+        let pairs: Vec<_> = each_of_both(&calls, &options.connections).collect();
+        let case = |&(call, connections): &(&Call, &u64)| {
+            Case::new(
+                call.0,
+                setting.what(*call, *connections),
+                &[&call.0, connections],
+            )
+        };
+        let contest = Contest {
+            arms: vec![Arm::interpreted("baton", &lab.baton, &lab.script, &[])],
+            cases: pairs.iter().map(case).collect(),
+            rounds: options.runs,
+            figure: "lasted_s",
+            limit: LIMIT,
+        };
+        let results = contest.run_by(|_, case, _| lab.try_once(setting, case));
+        let verdicts = pairs.iter().enumerate();
+        let verdicts = verdicts.filter_map(|(case, (call, _))| verdict(&results, case, call.0));
+        report.verdicts.extend(verdicts);
+        let sheet = Sheet {
+            setting,
+            results: &results,
+            calls: &calls,
+            connections: &options.connections,
+        };
+        report.tables.push(sheet.table());
+        report.charts.push(sheet.chart());
+        samples.push(json!({
+            "transport": transport.to_string(),
+            "place": place.to_string(),
+            "runs": results.to_json(),
+        }));
     }
-    bar.finish_and_clear();
     report.samples = samples.into();
     Ok(report)
+}
+
+/// The verdict on a case. `None` for one that is only there for comparison, unless it failed.
+fn verdict(results: &Results, case: usize, call: &str) -> Option<Verdict> {
+    let what = &results.cases[case].title;
+    match results.failure(0, case) {
+        Some(why) => Some(Verdict::unmet(what, why)),
+        None if call == NOTHING => None,
+        None => Some(GOAL.judge(what, worst(results, case, "worst_ms"))),
+    }
+}
+
+/// The worst figure of all runs.
+fn worst(results: &Results, case: usize, name: &str) -> Option<f64> {
+    stats::maximum(&results.values(0, case, name))
 }
 
 /// Every pair of an item of `a` and an item of `b`.
@@ -138,16 +162,15 @@ fn chosen(only: &[String]) -> Result<Vec<Call>> {
     Ok(CALLS.into_iter().filter(is_chosen).collect())
 }
 
-impl Measurement {
-    fn what(self) -> String {
+impl Setting {
+    fn what(self, call: Call, connections: u64) -> String {
         let how = match self.transport {
             Transport::Plain => "",
             Transport::Tls => " by TLS",
         };
-        let count = self.connections;
         format!(
-            "worst round trip, {count} connections{how}, beside {} ({})",
-            self.call.1, self.place
+            "worst round trip, {connections} connections{how}, beside {} ({})",
+            call.1, self.place
         )
     }
 }
@@ -182,33 +205,15 @@ impl<'a> Equipment<'a> {
         })
     }
 
-    /// Runs a case `runs` times. Returns the figures of every run; after a failure, also its error.
-    fn try_often(
-        &self,
-        case: Measurement,
-        runs: u32,
-        mut one_is_done: impl FnMut(),
-    ) -> CallFigures {
-        let mut cell = CallFigures::default();
-        for _ in 0..runs {
-            match self.try_once(case) {
-                Ok(found) => cell.runs.push(found),
-                Err(error) => cell.failure = Some(format!("{error:#}")),
-            }
-            one_is_done();
-        }
-        cell
-    }
-
-    fn try_once(&self, case: Measurement) -> Result<Figures> {
-        let mut server = self.command("server", case)?;
+    fn try_once(&self, setting: Setting, case: &Case) -> Result<Figures> {
+        let mut server = self.command("server", setting, case)?;
         server
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut server = Owned::spawn(&mut server)?;
         let errors = child::drain(server.inner.stderr.take());
-        let asked = self.ask(&mut server, case);
+        let asked = self.ask(&mut server, setting, case);
         drop(server);
         // The server's output explains a failure. Commands that it ran may still hold its standard
         // error.
@@ -220,9 +225,9 @@ impl<'a> Equipment<'a> {
         })
     }
 
-    fn ask(&self, server: &mut Owned, case: Measurement) -> Result<Figures> {
+    fn ask(&self, server: &mut Owned, setting: Setting, case: &Case) -> Result<Figures> {
         let port = server.read_port()?;
-        let mut clients = self.command("clients", case)?;
+        let mut clients = self.command("clients", setting, case)?;
         clients.arg(format!("port={port}"));
         let found = child::measure(&mut clients, LIMIT, "the clients' program", "lasted_s")?;
         let lasted = first(&found, "lasted_s").unwrap_or_default();
@@ -233,26 +238,26 @@ impl<'a> Equipment<'a> {
         Ok(found)
     }
 
-    fn command(&self, role: &str, case: Measurement) -> Result<Command> {
+    fn command(&self, role: &str, setting: Setting, case: &Case) -> Result<Command> {
         let at = |name: &str| self.bench.directory().join(name).display().to_string();
         let mut command = self.baton.script(&self.script);
         let mut word = |key: &str, value: &dyn Display| {
             command.arg(format!("{key}={value}"));
         };
         word("role", &role);
-        word("place", &case.place);
-        word("call", &case.call.0);
-        word("transport", &case.transport);
-        word("connections", &case.connections);
+        word("place", &setting.place);
+        word("call", &case.arguments[0]);
+        word("transport", &setting.transport);
+        word("connections", &case.arguments[1]);
         word("seconds", &self.seconds);
         word("modules", &DIRECTORY);
         word("directory", &self.bench.directory().display());
-        if case.transport == Transport::Tls {
+        if setting.transport == Transport::Tls {
             there(self.certificate.as_ref())?;
             word("key", &at(KEY));
             word("certificate", &at(CERTIFICATE));
         }
-        if case.call.0 == LIBPQ {
+        if case.name == LIBPQ {
             word(
                 "postgres",
                 &there(self.postgres.as_ref())?.directory().display(),
@@ -295,108 +300,68 @@ fn make_certificate(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The figures of one call at one number of connections.
-#[derive(Default)]
-struct CallFigures {
-    runs: Vec<Figures>,
-    failure: Option<String>,
+/// The table and the chart of one setting.
+struct Sheet<'a> {
+    setting: Setting,
+    /// A case for each call, by number of connections.
+    results: &'a Results,
+    calls: &'a [Call],
+    connections: &'a [u64],
 }
 
-impl CallFigures {
-    fn values(&self, name: &str) -> Vec<f64> {
-        self.runs
-            .iter()
-            .filter_map(|found| first(found, name))
-            .collect()
-    }
-
-    /// The worst figure of all runs.
-    fn worst(&self) -> Option<f64> {
-        stats::maximum(&self.values("worst_ms"))
-    }
-
-    /// The verdict. `None` for a case that is only there for comparison, unless it failed.
-    fn verdict(&self, case: Measurement) -> Option<Verdict> {
-        match &self.failure {
-            Some(why) => Some(Verdict::unmet(&case.what(), why.as_str())),
-            None if case.call.0 == NOTHING => None,
-            None => Some(GOAL.judge(&case.what(), self.worst())),
-        }
-    }
-
-    fn samples(&self, case: Measurement) -> Vec<Value> {
-        let sample = |found: &Figures| {
-            json!({
-                "call": case.call.0,
-                "transport": case.transport.to_string(),
-                "place": case.place.to_string(),
-                "connections": case.connections,
-                "figures": found,
-            })
+impl Sheet<'_> {
+    fn title(&self) -> String {
+        let library = match self.setting.transport {
+            Transport::Plain => "LuaSocket",
+            Transport::Tls => "LuaSec",
         };
-        self.runs.iter().map(sample).collect()
+        let place = self.setting.place;
+        format!("round trips by {library}, ms, beside a call of the {place}")
     }
-}
 
-/// The figures of one call at every number of connections.
-struct CallRow {
-    call: Call,
-    cells: Vec<CallFigures>,
-}
+    /// The indices of a call's cases.
+    fn cases_of(&self, call: usize) -> Range<usize> {
+        let count = self.connections.len();
+        call * count..(call + 1) * count
+    }
 
-impl CallRow {
-    fn new(call: Call) -> Self {
-        Self {
-            call,
-            cells: Vec::new(),
+    fn table(&self) -> Table {
+        let columns = self.connections.iter().flat_map(|count| {
+            [&format!("{count} conn., median"), "worst", "from sending"].map(str::to_string)
+        });
+        let header = ["beside".to_string()].into_iter().chain(columns);
+        let mut table = Table::new(self.title(), header.chain(["the call, s".to_string()]));
+        for (call, (_, name)) in self.calls.iter().enumerate() {
+            let of_case = |case| {
+                let median = self.results.median(0, case, "median_ms");
+                let [worst, from_sending] = ["worst_ms", "worst_from_sending_ms"]
+                    .map(|name| worst(self.results, case, name));
+                [median, worst, from_sending].map(|time| figure(time, 2))
+            };
+            let cases = self.cases_of(call);
+            let lasted = cases
+                .clone()
+                .flat_map(|case| self.results.values(0, case, "lasted_s"));
+            let lasted = figure(stats::median(&lasted.collect::<Vec<_>>()), 2);
+            table.named(name, cases.flat_map(of_case).chain([lasted]));
         }
+        table
     }
-}
 
-fn title(transport: Transport, place: Caller) -> String {
-    let library = match transport {
-        Transport::Plain => "LuaSocket",
-        Transport::Tls => "LuaSec",
-    };
-    format!("round trips by {library}, ms, beside a call of the {place}")
-}
-
-fn table(transport: Transport, place: Caller, connections: &[u64], rows: &[CallRow]) -> Table {
-    let columns = connections.iter().flat_map(|count| {
-        [&format!("{count} conn., median"), "worst", "from sending"].map(str::to_string)
-    });
-    let header = ["beside".to_string()]
-        .into_iter()
-        .chain(columns)
-        .chain(["the call, s".to_string()]);
-    let mut table = Table::new(title(transport, place), header);
-    for row in rows {
-        let of_cell = |cell: &CallFigures| {
-            let median = stats::median(&cell.values("median_ms"));
-            let from_sending = stats::maximum(&cell.values("worst_from_sending_ms"));
-            [median, cell.worst(), from_sending].map(|time| figure(time, 2))
-        };
-        let lasted = row.cells.iter().flat_map(|cell| cell.values("lasted_s"));
-        let lasted = figure(stats::median(&lasted.collect::<Vec<_>>()), 2);
-        table.named(
-            row.call.1,
-            row.cells.iter().flat_map(of_cell).chain([lasted]),
-        );
+    fn chart(&self) -> Chart {
+        let mut chart = Bars::new(self.title(), "worst round trip, ms")
+            .log()
+            .mark("goal", GOAL.limit())
+            .digits(2)
+            .rows(self.calls.iter().map(|(_, name)| name));
+        for (column, count) in self.connections.iter().enumerate() {
+            let case = |call| self.cases_of(call).start + column;
+            let worst = |call| worst(self.results, case(call), "worst_ms");
+            let name = format!("{count} connections");
+            chart = chart.series(name, (0..self.calls.len()).map(worst));
+        }
+        chart.into()
     }
-    table
-}
-
-fn chart(transport: Transport, place: Caller, connections: &[u64], rows: &[CallRow]) -> Chart {
-    let mut chart = Bars::new(title(transport, place), "worst round trip, ms")
-        .log()
-        .mark("goal", GOAL.limit())
-        .digits(2)
-        .rows(rows.iter().map(|row| row.call.1));
-    for (column, count) in connections.iter().enumerate() {
-        let worst = rows.iter().map(|row| row.cells[column].worst());
-        chart = chart.series(format!("{count} connections"), worst);
-    }
-    chart.into()
 }
 
 #[cfg(test)]
@@ -421,25 +386,24 @@ mod tests {
 
     #[test]
     fn the_worst_of_all_runs_counts_and_a_failed_run_is_reported() {
-        let case = Measurement {
-            call: CALLS[1],
+        let setting = Setting {
             transport: Transport::Plain,
             place: Caller::Server,
-            connections: 1,
         };
-        let mut cell = CallFigures {
-            runs: vec![
-                figures("worst_ms 3\nlasted_s 1"),
-                figures("worst_ms 25\nlasted_s 1"),
-            ],
-            failure: None,
+        let run = |figures_of: &str| ((0, 0), Ok(figures(figures_of)));
+        let verdict = |measured: Vec<((usize, usize), Result<Figures>)>| {
+            let case = Case::new("ffi_first", setting.what(CALLS[1], 1), &[]);
+            let results = Results::of(vec![Arm::missing("baton", "")], vec![case], measured);
+            verdict(&results, 0, CALLS[1].0).unwrap().to_string()
         };
+        let runs = || vec![run("worst_ms 3"), run("worst_ms 25")];
         assert_eq!(
-            cell.verdict(case).unwrap().to_string(),
+            verdict(runs()),
             "MISSED  worst round trip, 1 connections, beside a first call by ffi (server) <= 20 \
              ms  (measured 25.00 ms)"
         );
-        cell.failure = Some("it ended".to_string());
-        assert!(cell.verdict(case).unwrap().to_string().starts_with("UNMET"));
+        let mut failed = runs();
+        failed.push(((0, 0), Err(anyhow::anyhow!("it ended"))));
+        assert!(verdict(failed).starts_with("UNMET"));
     }
 }

@@ -42,17 +42,8 @@ impl Postgres {
         }
         let data = directory.path().join("data");
         let mut make = by_nobody(&programs.join("initdb"), directory.path());
-        make.args([
-            "-A",
-            "trust",
-            "-U",
-            "baton",
-            "-E",
-            "UTF8",
-            "--no-sync",
-            "-D",
-        ])
-        .arg(&data);
+        make.args("-A trust -U baton -E UTF8 --no-sync -D".split(' '))
+            .arg(&data);
         child::run(&mut make, LIMIT_TO_MAKE)?.succeeded("initdb")?;
         let mut serve = by_nobody(&programs.join("postgres"), directory.path());
         serve

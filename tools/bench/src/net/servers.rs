@@ -37,72 +37,58 @@ struct Script {
     text: &'static str,
     /// The command that runs it.
     runner: &'static str,
-    /// A command that ends with status 0 if everything that the script needs is installed.
-    probe: &'static [&'static str],
+    /// What the probe is: for Lua, libraries that it must find; otherwise, words for the shell.
+    probe: &'static str,
     /// The cases in which it takes part; `None` means all.
     cases: Option<&'static [&'static str]>,
 }
 
+/// Describes a script of `programs/net`.
+macro_rules! script {
+    ($name:expr, $file:literal, $runner:literal, $probe:literal, $cases:expr) => {
+        Script {
+            name: $name,
+            file: $file,
+            text: include_str!(concat!("../../programs/net/", $file)),
+            runner: $runner,
+            probe: $probe,
+            cases: $cases,
+        }
+    };
+}
+
 const SCRIPTS: [Script; 6] = [
-    Script {
-        name: COPAS,
-        file: "copas.lua",
-        text: include_str!("../../programs/net/copas.lua"),
-        runner: "lua5.4",
-        probe: &["lua5.4", "-e", OLDER_LIBRARIES, "-e", "require 'copas'"],
-        // The `select` of this system cannot handle more connections.
-        cases: Some(&UP_TO_A_THOUSAND),
-    },
-    Script {
-        name: "cqueues, lua-http",
-        file: "cqueues.lua",
-        text: include_str!("../../programs/net/cqueues.lua"),
-        runner: "lua5.4",
-        probe: &[
-            "lua5.4",
-            "-e",
-            OLDER_LIBRARIES,
-            "-e",
-            "require 'cqueues' require 'http.server'",
-        ],
-        cases: None,
-    },
-    Script {
-        name: "luv",
-        file: "luv.lua",
-        text: include_str!("../../programs/net/luv.lua"),
-        runner: "lua5.4",
-        probe: &["lua5.4", "-e", "require 'luv'"],
-        cases: None,
-    },
-    Script {
-        name: "nginx, http-lua",
-        file: "nginx.sh",
-        text: include_str!("../../programs/net/nginx.sh"),
-        runner: "sh",
-        probe: &[
-            "sh",
-            "-c",
-            "nginx -v 2>&1 && ls /etc/nginx/modules-enabled/*http-lua*.conf",
-        ],
-        cases: Some(&HTTP_CASES),
-    },
-    Script {
-        name: "Tarantool",
-        file: "tarantool.lua",
-        text: include_str!("../../programs/net/tarantool.lua"),
-        runner: "tarantool",
-        probe: &["tarantool", "-v"],
-        cases: None,
-    },
-    Script {
-        name: "Node",
-        file: "node.js",
-        text: include_str!("../../programs/net/node.js"),
-        runner: "node",
-        probe: &["node", "--version"],
-        cases: None,
-    },
+    // The `select` of this system cannot handle more connections.
+    script!(
+        COPAS,
+        "copas.lua",
+        "lua5.4",
+        "require 'copas'",
+        Some(&UP_TO_A_THOUSAND)
+    ),
+    script!(
+        "cqueues, lua-http",
+        "cqueues.lua",
+        "lua5.4",
+        "require 'cqueues' require 'http.server'",
+        None
+    ),
+    script!("luv", "luv.lua", "lua5.4", "require 'luv'", None),
+    script!(
+        "nginx, http-lua",
+        "nginx.sh",
+        "sh",
+        "nginx -v && ls /etc/nginx/modules-enabled/*http-lua*.conf",
+        Some(&HTTP_CASES)
+    ),
+    script!(
+        "Tarantool",
+        "tarantool.lua",
+        "tarantool",
+        "tarantool -v",
+        None
+    ),
+    script!("Node", "node.js", "node", "node --version", None),
 ];
 
 /// All servers as arms. Each arm runs this program, which starts a server and loads it.
@@ -122,7 +108,7 @@ pub(super) fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     ours.found = Some(baton.found());
     let mut arms = vec![ours];
     for script in &SCRIPTS {
-        let arm = match succeeds(script.probe) {
+        let arm = match script.is_installed() {
             true => drive(script.name, script.command_line(bench.directory())?)?,
             false => Arm::missing(script.name, REMEDY),
         };
@@ -155,6 +141,13 @@ fn succeeds(words: &[&str]) -> bool {
 }
 
 impl Script {
+    fn is_installed(&self) -> bool {
+        match self.runner {
+            "lua5.4" => succeeds(&["lua5.4", "-e", OLDER_LIBRARIES, "-e", self.probe]),
+            _ => succeeds(&["sh", "-c", self.probe]),
+        }
+    }
+
     /// Writes the script to a file and returns the command line.
     fn command_line(&self, directory: &Path) -> Result<Vec<String>> {
         let path: PathBuf = directory.join(self.file);

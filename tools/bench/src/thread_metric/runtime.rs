@@ -14,9 +14,9 @@ use baton_sys::fiber::Echo;
 use baton_sys::stack::StackPool;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, raise};
-use nix::sys::time::TimeValLike;
 
 use super::calls;
+use crate::child::cpu_seconds;
 use crate::lab::{Lab, Process};
 
 /// The priority of the reporter, which is more urgent than all others.
@@ -33,8 +33,7 @@ pub(crate) fn run(test: &str, seconds: f64) -> Result<()> {
         "bare" => bare(interval)?,
         test => in_a_vm(test, interval)?,
     };
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    let cpu = (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6;
+    let cpu = cpu_seconds(&getrusage(UsageWho::RUSAGE_SELF)?);
     println!(
         "counts {counts}\nseconds {:.6}\ncpu {cpu:.6}",
         took.as_secs_f64()
