@@ -1,9 +1,8 @@
 /*
-** The common part of the peers in C: the command line, the clock, and Thread-Metric's tests that
-** need no threads. A program lists its tests in `metrics`.
+** The common part of the peers in C and C++: the command line, the clocks, and Thread-Metric's
+** tests that need no threads. A program lists its tests in `metrics`.
 */
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +15,9 @@ struct metric {
   uint64_t (*count)(void); /* runs until `stopped`; returns the counts */
 };
 
-static atomic_int stopped;
+static int stopped;
 
-static _Noreturn void fail(const char *message) {
+__attribute__((noreturn)) static void fail(const char *message) {
   fprintf(stderr, "%s\n", message);
   exit(EXIT_FAILURE);
 }
@@ -35,10 +34,10 @@ static double seconds_of(clockid_t clock) {
 
 static void on_alarm(int signal) {
   (void)signal;
-  atomic_store_explicit(&stopped, 1, memory_order_relaxed);
+  __atomic_store_n(&stopped, 1, __ATOMIC_RELAXED);
 }
 
-static int goes_on(void) { return !atomic_load_explicit(&stopped, memory_order_relaxed); }
+static int goes_on(void) { return !__atomic_load_n(&stopped, __ATOMIC_RELAXED); }
 
 /* Checks that the counters of processes that take turns are within one of their mean. */
 static uint64_t sum_of_turns(const uint64_t *counters, int number) {

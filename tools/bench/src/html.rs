@@ -1,11 +1,10 @@
 //! Writes one page for several reports. The page contains its styles and drawings, so it needs no
 //! network.
 
-use std::fmt::Write;
-
 use anyhow::Result;
 use serde_json::Value;
 
+use crate::chart::Chart;
 use crate::report::Document;
 use crate::table::Table;
 use crate::verdict::{Outcome, Verdict};
@@ -23,157 +22,117 @@ const FACTS: [(&str, &str); 7] = [
     ("time", "time"),
 ];
 
+const CLASSES: [&str; 3] = ["met", "missed", "unmet"];
+
 /// The page for these documents.
 pub(crate) fn page(documents: &[Document]) -> Result<String> {
-    let mut page = String::new();
-    writeln!(
-        page,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">"
-    )?;
-    writeln!(
-        page,
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-    )?;
-    writeln!(
-        page,
-        "<title>baton-bench</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
-    )?;
-    writeln!(page, "<h1>Baton beside its peers</h1>")?;
-    writeln!(
-        page,
-        "<p class=\"lead\">Absolute times mean little on another machine; the ratios between arms \
-         that ran interleaved are \
-         the result.</p>"
-    )?;
-    write_summary(&mut page, documents)?;
-    for (number, document) in documents.iter().enumerate() {
-        write_document(&mut page, number, document)?;
-    }
-    writeln!(page, "</body>\n</html>")?;
-    Ok(page)
+    let summary = all(documents.iter().enumerate(), summary);
+    let header = all(["experiment"].iter().chain(&CLASSES), |name| {
+        element("th", name)
+    });
+    let sections: Result<String> = documents.iter().enumerate().map(section).collect();
+    let sections = sections?;
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
+<title>baton-bench</title>\n<style>\n{STYLE}</style>\n</head>\n<body>
+<h1>Baton beside its peers</h1>
+<p class=\"lead\">Absolute times mean little on another machine; the ratios between arms that ran \
+         interleaved are the result.</p>
+<nav><table><thead><tr>{header}</tr></thead>
+<tbody>\n{summary}</tbody></table></nav>\n{sections}</body>\n</html>\n"
+    ))
 }
 
-/// Writes one line for each experiment: its name, and the number of goals by outcome.
-fn write_summary(page: &mut String, documents: &[Document]) -> Result<()> {
-    writeln!(
-        page,
-        "<nav><table><thead><tr><th>experiment</th>\
-         <th>met</th><th>missed</th><th>unmet</th></tr></thead>"
-    )?;
-    writeln!(page, "<tbody>")?;
-    for (number, document) in documents.iter().enumerate() {
-        let verdicts = &document.report.verdicts;
-        let count = |class: &str| {
-            verdicts
-                .iter()
-                .filter(|verdict| class_of(verdict) == class)
-                .count()
-        };
-        let name = escaped(&document.experiment);
-        write!(
-            page,
-            "<tr><td><a href=\"#experiment-{number}\">{name}</a></td>"
-        )?;
-        for class in ["met", "missed", "unmet"] {
-            let figure = count(class);
-            let shade = if figure > 0 { class } else { "none" };
-            write!(page, "<td class=\"{shade}\">{figure}</td>")?;
-        }
-        writeln!(page, "</tr>")?;
-    }
-    writeln!(page, "</tbody></table></nav>")?;
-    Ok(())
+/// The texts of all items, one after the other.
+fn all<T>(items: impl IntoIterator<Item = T>, text: impl Fn(T) -> String) -> String {
+    items.into_iter().map(text).collect()
 }
 
-fn write_document(page: &mut String, number: usize, document: &Document) -> Result<()> {
-    let (name, report) = (escaped(&document.experiment), &document.report);
-    writeln!(
-        page,
-        "<section id=\"experiment-{number}\">\n<h2>{name}</h2>"
-    )?;
-    let arguments = escaped(&document.arguments.join(" "));
-    writeln!(page, "<p><code>baton-bench {arguments}</code></p>")?;
-    if !report.verdicts.is_empty() {
-        writeln!(page, "<ul class=\"verdicts\">")?;
-        for verdict in &report.verdicts {
-            let text = escaped(&verdict.sentence());
-            writeln!(
-                page,
-                "<li><span class=\"{0}\">{0}</span>{text}</li>",
-                class_of(verdict)
-            )?;
-        }
-        writeln!(page, "</ul>")?;
-    }
-    for chart in &report.charts {
-        writeln!(
-            page,
-            "<figure role=\"img\" aria-label=\"{}\">",
-            escaped(chart.title())
-        )?;
-        writeln!(page, "{}</figure>", chart.to_svg()?)?;
-    }
-    for note in &report.notes {
-        writeln!(page, "<p class=\"note\">{}</p>", escaped(note))?;
-    }
-    for table in &report.tables {
-        write_table(page, table)?;
-    }
-    write_origin(page, document)?;
-    writeln!(page, "</section>")?;
-    Ok(())
+/// An element with this text.
+fn element(tag: &str, text: &str) -> String {
+    format!("<{tag}>{}</{tag}>", escaped(text))
 }
 
-fn write_table(page: &mut String, table: &Table) -> Result<()> {
-    writeln!(
-        page,
-        "<div class=\"wide\"><table>\n<caption>{}</caption>",
-        escaped(table.caption())
-    )?;
-    for (index, row) in table.rows().iter().enumerate() {
+/// One line for an experiment: its name, and the number of goals by outcome.
+fn summary((number, document): (usize, &Document)) -> String {
+    let count = |class: &str| {
+        let verdicts = document.report.verdicts.iter();
+        verdicts
+            .filter(|verdict| class_of(verdict) == class)
+            .count()
+    };
+    let cell = |class: &&str| match count(class) {
+        0 => "<td class=\"none\">0</td>".to_string(),
+        figure => format!("<td class=\"{class}\">{figure}</td>"),
+    };
+    let name = escaped(&document.experiment);
+    let cells = all(&CLASSES, cell);
+    format!("<tr><td><a href=\"#experiment-{number}\">{name}</a></td>{cells}</tr>\n")
+}
+
+fn section((number, document): (usize, &Document)) -> Result<String> {
+    let report = &document.report;
+    let line = |verdict: &Verdict| {
+        let (class, text) = (class_of(verdict), escaped(&verdict.sentence()));
+        format!("<li><span class=\"{class}\">{class}</span>{text}</li>\n")
+    };
+    let figure = |chart: &Chart| -> Result<String> {
+        let (title, svg) = (escaped(chart.title()), chart.to_svg()?);
+        Ok(format!(
+            "<figure role=\"img\" aria-label=\"{title}\">\n{svg}</figure>\n"
+        ))
+    };
+    let figures: Result<String> = report.charts.iter().map(figure).collect();
+    let figures = figures?;
+    let note = |note: &String| format!("<p class=\"note\">{}</p>\n", escaped(note));
+    let verdicts = match report.verdicts.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<ul class=\"verdicts\">\n{}</ul>\n",
+            all(&report.verdicts, line)
+        ),
+    };
+    Ok(format!(
+        "<section id=\"experiment-{number}\">\n{}<p><code>baton-bench {}</code></p>
+{verdicts}{figures}{}{}{}</section>\n",
+        element("h2", &document.experiment),
+        escaped(&document.arguments.join(" ")),
+        all(&report.notes, note),
+        all(&report.tables, table),
+        origin(document)
+    ))
+}
+
+fn table(table: &Table) -> String {
+    let row = |(index, row): (usize, &Vec<String>)| {
         let tag = if index == 0 { "th" } else { "td" };
-        write!(page, "<tr>")?;
-        for cell in row {
-            write!(page, "<{tag}>{}</{tag}>", escaped(cell))?;
-        }
-        writeln!(page, "</tr>")?;
-    }
-    writeln!(page, "</table></div>")?;
-    Ok(())
+        format!("<tr>{}</tr>\n", all(row, |cell| element(tag, cell)))
+    };
+    let caption = element("caption", table.caption());
+    let rows = all(table.rows().iter().enumerate(), row);
+    format!("<div class=\"wide\"><table>\n{caption}\n{rows}</table></div>\n")
 }
 
-/// Writes a section, closed at first, about the machine and the programs that were measured.
-fn write_origin(page: &mut String, document: &Document) -> Result<()> {
-    writeln!(
-        page,
-        "<details><summary>machine and programs</summary><table>"
-    )?;
-    for (key, name) in FACTS {
-        let value = match document.machine.get(key) {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Null) | None => continue,
-            Some(other) => other.to_string(),
-        };
-        writeln!(page, "<tr><td>{name}</td><td>{}</td></tr>", escaped(&value))?;
-    }
-    for found in &document.report.arms {
-        let (name, version, path) = (
-            escaped(&found.name),
-            escaped(&found.version),
-            escaped(&found.path),
-        );
-        writeln!(
-            page,
-            "<tr><td>{name}</td><td>{version}<br><code>{path}</code></td></tr>"
-        )?;
-    }
-    let flags = escaped(&document.stock_flags);
-    writeln!(
-        page,
-        "<tr><td>stock's flags</td><td><code>{flags}</code></td></tr>"
-    )?;
-    writeln!(page, "</table></details>")?;
-    Ok(())
+/// A section, closed at first, about the machine and the programs that were measured.
+fn origin(document: &Document) -> String {
+    let row = |name: &str, value: String| format!("<tr><td>{name}</td><td>{value}</td></tr>\n");
+    let fact = |&(key, name): &(&str, &str)| match document.machine.get(key) {
+        Some(Value::String(text)) => row(name, escaped(text)),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => row(name, escaped(&other.to_string())),
+    };
+    let arms = all(&document.report.arms, |found| {
+        let version = escaped(&found.version);
+        let path = element("code", &found.path);
+        row(&escaped(&found.name), format!("{version}<br>{path}"))
+    });
+    let flags = row("stock's flags", element("code", &document.stock_flags));
+    let facts = all(&FACTS, fact);
+    format!(
+        "<details><summary>machine and programs</summary><table>\n{facts}{arms}{flags}</table>\
+         </details>\n"
+    )
 }
 
 fn class_of(verdict: &Verdict) -> &'static str {
@@ -206,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_verdict_table_and_chart_of_every_document() {
-        let page = page(&[sample_document(), sample_document()]).unwrap();
+        let page = page(&[sample_document(), sample_document()]);
         assert_eq!(page.matches("<section").count(), 2);
         assert_eq!(page.matches("<svg").count(), 2);
         assert_eq!(page.matches("<span class=\"unmet\">").count(), 2);
@@ -221,7 +180,7 @@ mod tests {
     fn text_cannot_break_out_of_its_element() {
         let mut document = sample_document();
         document.experiment = "<script>\"&".to_string();
-        let page = page(&[document]).unwrap();
+        let page = page(&[document]);
         assert!(
             page.contains("&lt;script&gt;&quot;&amp;") && page.contains("ns per &lt;operation&gt;")
         );
@@ -230,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_page_needs_no_network() {
-        let page = page(&[sample_document()]).unwrap();
+        let page = page(&[sample_document()]);
         let links: Vec<&str> = page
             .match_indices("http")
             .map(|(at, _)| &page[at..at + 30])

@@ -2,19 +2,12 @@
 #include <boost/fiber/all.hpp>
 #include <boost/version.hpp>
 
-#include <algorithm>
+#include "../metric.h"
+
 #include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace fibers = boost::fibers;
@@ -34,11 +27,6 @@ template <typename First, typename Second> void together(First first, Second sec
   fibers::fiber one = start(first), other = start(second);
   one.join();
   other.join();
-}
-
-[[noreturn]] void fail(const std::string &message) {
-  std::fprintf(stderr, "%s\n", message.c_str());
-  std::exit(EXIT_FAILURE);
 }
 
 // The library has no semaphore, so this is the usual implementation.
@@ -89,8 +77,7 @@ Count channel(Count n) {
         for (Count i = 0; i < n; i++)
           sum += values.value_pop();
       });
-  if (sum != n * (n + 1) / 2)
-    fail("values were lost");
+  must(sum == n * (n + 1) / 2, "values were lost");
   return n;
 }
 
@@ -117,137 +104,74 @@ Count spawn_join(Count n) {
   Count sum = 0;
   for (Count i = 1; i <= n; i++)
     start([&sum, i] { sum += i; }).join();
-  if (sum != n * (n + 1) / 2)
-    fail("results were lost");
+  must(sum == n * (n + 1) / 2, "results were lost");
   return n;
 }
 
 const std::map<std::string, std::function<Count(Count)>> cases = {
     {"yield", yield}, {"channel", channel}, {"semaphore", semaphore}, {"spawn_join", spawn_join}};
 
-// The CPU time of all threads of this program, in nanoseconds.
-double cpu_time() {
-  timespec time;
-  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0)
-    fail("no clock for CPU time");
-  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
-}
-
 void run_switch(const std::string &name, Count n) {
   auto found = cases.find(name);
-  if (found == cases.end() || n == 0)
-    fail("no such case or count: " + name);
-  double begun = cpu_time();
+  must(found != cases.end() && n > 0, "no such case or count");
+  double begun = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   Count operations = found->second(n);
-  std::printf("{\"ns\": %.3f}\n", (cpu_time() - begun) / static_cast<double>(operations));
+  double took = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begun;
+  std::printf("{\"ns\": %.3f}\n", took * 1e9 / static_cast<double>(operations));
 }
 
-// Thread-Metric. Fibers have no priorities, so they check the clock's flag after each count.
-std::atomic<bool> stopped{false};
-
-template <typename Body> Count counting(Body body) {
-  Count counter = 0;
-  start([&] {
-    while (!stopped.load(std::memory_order_relaxed)) {
-      body();
-      ++counter;
-    }
-  }).join();
-  return counter;
-}
-
-Count metric_basic() {
-  static volatile std::uint64_t words[1024];
-  std::uint64_t passes = 0;
-  return counting([&] {
-    for (auto &word : words) {
-      std::uint64_t old = word;
-      word = (old + passes) ^ old;
-    }
-    ++passes;
-  });
-}
-
+// Thread-Metric. Fibers have no priorities, so they check whether to stop after each count.
 Count metric_cooperative() {
   std::array<Count, 5> counters{};
   std::vector<fibers::fiber> all;
   for (Count &counter : counters)
     all.push_back(start([&counter] {
-      while (!stopped.load(std::memory_order_relaxed)) {
+      while (goes_on()) {
         boost::this_fiber::yield();
         ++counter;
       }
     }));
   for (fibers::fiber &fiber : all)
     fiber.join();
-  // Counters of fibers that take turns must be within one of their mean.
-  auto [least, most] = std::minmax_element(counters.begin(), counters.end());
-  if (*least == 0 || *most - *least > 1)
-    fail("the counters are more than one from each other: " + std::to_string(*least) + " to " + std::to_string(*most));
-  return std::accumulate(counters.begin(), counters.end(), Count(0));
+  return sum_of_turns(counters.data(), static_cast<int>(counters.size()));
 }
 
 Count metric_message() {
   using Message = std::array<std::uint64_t, 2>;
   fibers::buffered_channel<Message> queue(16); // a power of two
-  std::uint64_t sent = 0;
-  return counting([&] {
+  Count sent = 0;
+  for (; goes_on(); ++sent) {
     queue.push(Message{sent, ~sent});
-    if (queue.value_pop() != Message{sent, ~sent})
-      fail("a message is not what was sent");
-    ++sent;
-  });
+    must(queue.value_pop() == Message{sent, ~sent}, "a message is not what was sent");
+  }
+  return sent;
 }
 
 Count metric_synchronization() {
   Semaphore semaphore(1);
-  return counting([&] {
+  Count counter = 0;
+  for (; goes_on(); ++counter) {
     semaphore.wait();
     semaphore.signal();
-  });
+  }
+  return counter;
 }
 
-Count metric_memory() {
-  return counting([] {
-    void *volatile block = std::malloc(128);
-    std::free(block);
-  });
-}
+const metric metrics[] = {{"basic", metric_basic},
+                          {"cooperative", metric_cooperative},
+                          {"message", metric_message},
+                          {"synchronization", metric_synchronization},
+                          {"memory", metric_memory},
+                          {nullptr, nullptr}};
 
-const std::map<std::string, std::function<Count()>> metrics = {{"basic", metric_basic},
-                                                               {"cooperative", metric_cooperative},
-                                                               {"message", metric_message},
-                                                               {"synchronization", metric_synchronization},
-                                                               {"memory", metric_memory}};
-
-void run_metric(const std::string &name, double seconds) {
-  auto found = metrics.find(name);
-  if (found == metrics.end() || !(seconds > 0))
-    fail("no such test or interval: " + name);
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point begun = Clock::now();
-  double cpu = cpu_time();
-  std::thread alarm([seconds] {
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    stopped.store(true, std::memory_order_relaxed);
-  });
-  Count counts = found->second();
-  std::chrono::duration<double> took = Clock::now() - begun;
-  alarm.join();
-  std::printf("{\"counts\": %llu, \"seconds\": %.6f, \"cpu\": %.6f}\n", static_cast<unsigned long long>(counts), took.count(),
-              (cpu_time() - cpu) / 1e9);
+void print_version() {
+  std::printf("Boost %d.%d\n", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  std::string command = argc > 1 ? argv[1] : "";
-  if (command == "version" && argc == 2)
-    std::printf("Boost %d.%d\n", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000);
-  else if (command == "switch" && argc == 4)
-    run_switch(argv[2], std::strtoull(argv[3], nullptr, 10));
-  else if (command == "thread-metric" && argc == 4)
-    run_metric(argv[2], std::strtod(argv[3], nullptr));
-  else
-    fail("usage: peer version | switch CASE COUNT | thread-metric TEST SECONDS");
+  if (argc != 4 || std::string(argv[1]) != "switch")
+    return run_peer(argc, argv, print_version, metrics);
+  run_switch(argv[2], std::strtoull(argv[3], nullptr, 10));
 }
