@@ -13,9 +13,9 @@
 mod lua_source;
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const STANDALONE: &str = "c/stock_host.c";
 
@@ -48,18 +48,16 @@ fn main() {
 
     let compiler = compiler();
     let stock = out.join("stock-lua");
-    let mut command = compiler.to_command();
-    command.arg("-I").arg(&sources).arg(STANDALONE);
-    command
-        .args(c_files(&sources))
-        .arg("-o")
-        .arg(&stock)
-        .args(LINKING);
-    run(&mut command, "the stock interpreter");
+    let includes = ["-I".into(), sources.clone().into_os_string()];
+    let mut words: Vec<OsString> = includes.clone().into();
+    words.push(STANDALONE.into());
+    words.extend(c_files(&sources).into_iter().map(PathBuf::into_os_string));
+    words.extend(LINKING.map(OsString::from));
+    compile(&compiler, &stock, &words);
     let calls = out.join("calls");
     fs::create_dir_all(&calls)
         .unwrap_or_else(|error| panic!("cannot make {}: {error}", calls.display()));
-    build_calls(&compiler, &sources, &calls);
+    build_calls(&compiler, &includes, &calls);
 
     let flags: Vec<_> = compiler
         .args()
@@ -74,43 +72,42 @@ fn main() {
 /// Builds `calls.so`, the module, `libcalls.so`, the library for foreign function interfaces, and
 /// `calls-host`, the loop in C. Also builds `slow.so` and `libslow.so`. They are one library that
 /// loads slowly, as a module and for foreign function interfaces.
-fn build_calls(compiler: &cc::Tool, lua: &Path, directory: &Path) {
-    let shared = ["-shared", "-fPIC"];
-    let mut module = compiler.to_command();
-    module
-        .args(shared)
-        .arg("-I")
-        .arg(lua)
-        .args([CALLS, CALLS_MODULE]);
-    run(
-        module.arg("-o").arg(directory.join("calls.so")),
-        "the module of calls",
-    );
-    let mut library = compiler.to_command();
-    library
-        .args(shared)
-        .arg(CALLS)
-        .arg("-o")
-        .arg(directory.join("libcalls.so"));
-    run(&mut library, "the library of calls");
-    for name in ["slow.so", "libslow.so"] {
-        let mut slow = compiler.to_command();
-        slow.args(shared).arg("-I").arg(lua).args([CALLS, SLOW]);
-        run(
-            slow.arg("-o").arg(directory.join(name)),
-            "the library that loads slowly",
+fn build_calls(compiler: &cc::Tool, includes: &[OsString], directory: &Path) {
+    for (name, source) in [
+        ("calls.so", CALLS_MODULE),
+        // The library has nothing of Lua.
+        ("libcalls.so", ""),
+        ("slow.so", SLOW),
+        ("libslow.so", SLOW),
+    ] {
+        let mut words = includes.to_vec();
+        let sources = [CALLS, source]
+            .into_iter()
+            .filter(|source| !source.is_empty());
+        words.extend(
+            ["-shared", "-fPIC"]
+                .into_iter()
+                .chain(sources)
+                .map(OsString::from),
         );
+        compile(compiler, &directory.join(name), &words);
     }
-    let mut host = compiler.to_command();
-    host.args([CALLS, CALLS_HOST, "-pthread", "-o"]);
-    run(host.arg(directory.join("calls-host")), "the loop of calls");
+    let host = [CALLS, CALLS_HOST, "-pthread"].map(OsString::from);
+    compile(compiler, &directory.join("calls-host"), &host);
 }
 
-fn run(command: &mut Command, what: &str) {
+/// Compiles and links a program or a library.
+fn compile(compiler: &cc::Tool, output: &Path, words: &[OsString]) {
+    let mut command = compiler.to_command();
+    command.args(words).arg("-o").arg(output);
     let status = command
         .status()
         .unwrap_or_else(|error| panic!("cannot run the C compiler {command:?}: {error}"));
-    assert!(status.success(), "{what} did not compile: {command:?}");
+    assert!(
+        status.success(),
+        "{} was not built: {command:?}",
+        output.display()
+    );
 }
 
 /// The C compiler with the flags of the guest's Lua. The flags of this build's profile, such as

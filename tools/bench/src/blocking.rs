@@ -5,13 +5,11 @@ mod beside;
 mod postgres;
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader};
 use std::process::{ChildStderr, Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, in_turn};
@@ -166,21 +164,14 @@ fn tick_beside(
 /// Reads until a line `done`. If the output ends without one, or takes too long, the error quotes
 /// it.
 fn report_until_done(errors: ChildStderr) -> Result<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut text = String::new();
-        for line in BufReader::new(errors).lines().map_while(Result::ok) {
-            if line == "done" {
-                // If the receiver has given up, nobody needs the report.
-                let _ = sender.send(Ok(text));
-                return;
-            }
-            text.push_str(&line);
-            text.push('\n');
+    let (lines, end) = (child::lines(errors), Instant::now() + LIMIT);
+    let mut text = String::new();
+    loop {
+        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) if line == "done" => return Ok(text),
+            Ok(line) => text = text + &line + "\n",
+            Err(RecvTimeoutError::Timeout) => bail!("the ticker did not report within {LIMIT:?}"),
+            Err(_) => bail!("the ticker ended without its report:\n{text}"),
         }
-        let _ = sender.send(Err(anyhow!("the ticker ended without its report:\n{text}")));
-    });
-    receiver
-        .recv_timeout(LIMIT)
-        .map_err(|_| anyhow!("the ticker did not report within {LIMIT:?}"))?
+    }
 }

@@ -6,7 +6,7 @@ use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,9 @@ use nix::sys::time::TimeValLike;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use serde_json::Value;
+
+/// The time limit for a server to print its port.
+const PORT_LIMIT: Duration = Duration::from_secs(60);
 
 /// The result of one finished run. Times are in seconds. CPU time includes all children that the
 /// child waited for.
@@ -122,9 +125,8 @@ impl Owned {
             .stdout
             .take()
             .context("the server has no standard output")?;
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
-        let Some(port) = line.trim().strip_prefix("port ") else {
+        let line = lines(output).recv_timeout(PORT_LIMIT).unwrap_or_default();
+        let Some(port) = line.strip_prefix("port ") else {
             bail!(
                 "the server did not start, perhaps for want of LuaSocket (Debian's lua-socket): it \
                  said {line:?}"
@@ -166,7 +168,20 @@ impl Drop for Owned {
     }
 }
 
-type Drained = thread::JoinHandle<std::io::Result<Vec<u8>>>;
+/// The lines of a pipe. A new thread reads it to its end, so that the child never waits for a
+/// reader.
+pub(crate) fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            // A line that nobody receives is discarded.
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
+
+pub(crate) type Drained = thread::JoinHandle<std::io::Result<Vec<u8>>>;
 
 /// Reads a pipe to its end on a new thread, so that the child never waits for a reader.
 pub(crate) fn drain(pipe: Option<impl Read + Send + 'static>) -> Drained {

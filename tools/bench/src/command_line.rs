@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::interpreters::Paths;
+
 const EXAMPLES: &str = "\
 Examples:
   baton-bench lua --rounds 9 --json lua.json     one experiment, its samples kept
@@ -27,21 +29,8 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 pub(crate) struct CommandLine {
-    /// The `baton` to measure [default: the release build of this tree]
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) baton: Option<PathBuf>,
-
-    /// The stock Lua, built from the same sources [default: the one built along with this program]
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) stock: Option<PathBuf>,
-
-    /// The distribution's Lua
-    #[arg(long, global = true, value_name = "PATH", default_value = "lua5.4")]
-    pub(crate) debian: PathBuf,
-
-    /// The directory of the peers that are not Lua [default: where `cargo xtask peers` builds them]
-    #[arg(long, global = true, value_name = "DIRECTORY")]
-    pub(crate) peers: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) paths: Paths,
 
     /// Write machine facts, tables, charts, verdicts and all samples to this file
     #[arg(long, global = true, value_name = "FILE")]

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::Args;
 
 use crate::child;
 use crate::report::Found;
@@ -69,12 +70,23 @@ pub(crate) fn take_settings_away(command: &mut Command) {
     }
 }
 
-/// The paths of the interpreters that the command line gave.
+/// The paths of the interpreters on the command line. The comments are the text of `--help`.
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Paths {
+    /// The `baton` to measure [default: the release build of this tree]
+    #[arg(long, global = true, value_name = "PATH")]
     pub(crate) baton: Option<PathBuf>,
+
+    /// The stock Lua, built from the same sources [default: the one built along with this program]
+    #[arg(long, global = true, value_name = "PATH")]
     pub(crate) stock: Option<PathBuf>,
+
+    /// The distribution's Lua
+    #[arg(long, global = true, value_name = "PATH", default_value = "lua5.4")]
     pub(crate) debian: PathBuf,
-    /// The directory of the peers that are not Lua.
+
+    /// The directory of the peers that are not Lua [default: where `cargo xtask peers` builds them]
+    #[arg(long, global = true, value_name = "DIRECTORY")]
     pub(crate) peers: Option<PathBuf>,
 }
 

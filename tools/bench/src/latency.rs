@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(bench: &Bench, options: &LatencyOptions) -> Result<Report> {
     let baton = bench.paths.baton()?;
     let script = bench.script("latency", include_str!("../programs/latency.lua"))?;
     let fifo = bench.named_pipe("bytes")?;
-    let _writer = ByteWriter::start(&fifo)?;
+    let _writer = write_bytes(&fifo)?;
     let of_variant = |variant: &&[&str]| {
         let mut command = baton.script(&script);
         command
@@ -195,42 +195,21 @@ fn verdicts(of_one: &Samples) -> Vec<Verdict> {
     ]
 }
 
-/// A thread that writes a byte into a named pipe every 10 ms, until this value is dropped. It also
-/// holds the reading end, so that opening never blocks on either side.
-struct ByteWriter {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl ByteWriter {
-    fn start(fifo: &Path) -> Result<Self> {
-        let mut pipe = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(fifo)
-            .context("cannot open the named pipe")?;
-        let (stop, stopped) = mpsc::channel();
-        let thread = thread::spawn(move || {
-            while stopped.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout)
-            {
-                if pipe.write_all(b".").is_err() {
-                    return;
-                }
+/// Starts a thread that writes a byte into a named pipe every 10 ms, until the returned value is
+/// dropped. The thread also holds the reading end, so that opening never blocks on either side.
+fn write_bytes(fifo: &Path) -> Result<Sender<()>> {
+    let mut pipe = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(fifo)
+        .context("cannot open the named pipe")?;
+    let (stop, stopped) = mpsc::channel();
+    thread::spawn(move || {
+        while stopped.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout) {
+            if pipe.write_all(b".").is_err() {
+                return;
             }
-        });
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for ByteWriter {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // The thread has no result. The readers notice if bytes are missing.
-            let _ = thread.join();
         }
-    }
+    });
+    Ok(stop)
 }

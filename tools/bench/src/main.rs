@@ -50,7 +50,7 @@ use clap::Parser;
 
 use crate::bench::Bench;
 use crate::command_line::{AllOptions, CommandLine, Experiment, ReportOptions};
-use crate::interpreters::{Paths, STOCK_FLAGS};
+use crate::interpreters::STOCK_FLAGS;
 use crate::report::Document;
 use crate::verdict::Outcome;
 
@@ -124,7 +124,7 @@ fn run(line: &CommandLine) -> Result<ExitCode> {
         Experiment::All(options) => all(line, options)?,
         experiment => {
             let arguments = env::args().skip(1).collect();
-            let bench = Bench::new(paths(line))?;
+            let bench = Bench::new(line.paths.clone())?;
             vec![measure(&bench, experiment, arguments)?]
         }
     };
@@ -156,15 +156,6 @@ fn print(documents: &[Document]) -> Result<()> {
     Ok(())
 }
 
-fn paths(line: &CommandLine) -> Paths {
-    Paths {
-        baton: line.baton.clone(),
-        stock: line.stock.clone(),
-        debian: line.debian.clone(),
-        peers: line.peers.clone(),
-    }
-}
-
 /// The reports of earlier runs.
 fn read(line: &CommandLine, options: &ReportOptions) -> Result<Vec<Document>> {
     ensure!(
@@ -184,7 +175,7 @@ fn read(line: &CommandLine, options: &ReportOptions) -> Result<Vec<Document>> {
 /// Runs every experiment in turn. If one cannot run, the others stop too, because they need the
 /// same things, such as a build of baton.
 fn all(line: &CommandLine, options: &AllOptions) -> Result<Vec<Document>> {
-    let bench = Bench::new(paths(line))?;
+    let bench = Bench::new(line.paths.clone())?;
     let run = |words: Vec<&str>| {
         eprintln!("==> {}", words.join(" "));
         let line = CommandLine::try_parse_from([&["baton-bench"], &words[..]].concat())?;

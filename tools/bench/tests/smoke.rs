@@ -48,6 +48,10 @@ fn bench(words: &[&str], peers: &Path) -> Command {
     command
 }
 
+fn run(command: &mut Command) -> Output {
+    command.output().expect("the program to start")
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -109,7 +113,7 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
     command.arg("--json").arg(at("all.json"));
     command.arg("--html").arg(at("all.html"));
     command.arg("--charts").arg(at("charts"));
-    let output = command.output().expect("the program to start");
+    let output = run(&mut command);
     // Peers are missing, which is always a failure.
     assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
 
@@ -188,11 +192,7 @@ fn round_trips_beside_calls_are_measured_from_both_sides() {
                  nothing,fifo_open,require";
     let mut command = bench(&words.split(' ').collect::<Vec<_>>(), directory.path());
     command.args(["--transport", &transports.join(",")]);
-    let output = command
-        .arg("--json")
-        .arg(&file)
-        .output()
-        .expect("the program to start");
+    let output = run(command.arg("--json").arg(&file));
     assert!(output.status.success(), "{}", shown(&output));
     let document = &documents(&file)[0];
     let settings = list(document, "samples");
@@ -216,9 +216,7 @@ fn a_peer_that_is_missing_stays_in_the_table_and_one_that_is_there_is_compared()
     let directory = tempfile::tempdir().expect("a directory");
     pretend_peer(directory.path());
     let words = ["switch", "--rounds", "1", "--iterations", "1000"];
-    let output = bench(&words, directory.path())
-        .output()
-        .expect("the program to start");
+    let output = run(&mut bench(&words, directory.path()));
     let said = text(&output.stdout);
     let row = |name: &str| {
         said.lines()
@@ -241,11 +239,7 @@ fn reports_of_several_runs_become_one_page() {
         let little = "fairness --runs 1 --work 0.02 --most 2 --rounds 1 --seconds 0.2";
         let words: Vec<&str> = little.split(' ').collect();
         let mut command = bench(&words, directory.path());
-        let output = command
-            .arg("--json")
-            .arg(at(name))
-            .output()
-            .expect("the program to start");
+        let output = run(command.arg("--json").arg(at(name)));
         assert!(output.status.success(), "{}", shown(&output));
     }
     let output = Command::new(BENCH)
@@ -280,9 +274,7 @@ fn a_closed_standard_output_ends_the_program_silently() {
 fn an_error_is_one_line_that_names_the_cause() {
     let nowhere = Path::new("/nonexistent");
     let refused = |words: &[&str], expected: &str| {
-        let output = bench(words, nowhere)
-            .output()
-            .expect("the program to start");
+        let output = run(&mut bench(words, nowhere));
         assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
         assert!(
             text(&output.stderr).contains(expected),

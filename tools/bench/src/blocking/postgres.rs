@@ -2,15 +2,14 @@
 //! other than root, and ends with the experiment.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -64,7 +63,7 @@ impl Postgres {
             .take()
             .context("it has no standard error")?;
         let server = Self { program, directory };
-        wait_until_ready(BufReader::new(errors))?;
+        wait_until_ready(&child::lines(errors))?;
         Ok(server)
     }
 
@@ -84,15 +83,16 @@ impl Drop for Postgres {
     }
 }
 
-/// Reads the server's output until the server is ready. Later output is read and discarded.
-fn wait_until_ready(mut lines: impl BufRead + Send + 'static) -> Result<()> {
+/// Reads the server's output until the server is ready.
+fn wait_until_ready(lines: &Receiver<String>) -> Result<()> {
     let mut said = String::new();
-    while !said.contains("database system is ready to accept connections") {
-        let count = lines.read_line(&mut said)?;
-        ensure!(count > 0, "PostgreSQL ended before it was ready:\n{said}");
+    for line in lines {
+        if line.contains("database system is ready to accept connections") {
+            return Ok(());
+        }
+        said = said + &line + "\n";
     }
-    thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-    Ok(())
+    bail!("PostgreSQL ended before it was ready:\n{said}")
 }
 
 fn programs() -> Option<PathBuf> {

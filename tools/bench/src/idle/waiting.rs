@@ -1,17 +1,16 @@
 //! Starts programs that wait, and measures what they use.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
 
 use super::energy::Energy;
-use crate::child::{self, Figures, Owned};
+use crate::child::{self, Drained, Figures, Owned};
 use crate::contest::{Arm, Case};
 use crate::usage::{self, Snapshot, ThreadUsage, Watch};
 
@@ -65,7 +64,8 @@ pub(super) type ArmAndCase = (usize, usize);
 struct Started {
     place: ArmAndCase,
     program: Owned,
-    errors: Option<thread::JoinHandle<std::io::Result<Vec<u8>>>>,
+    lines: Receiver<String>,
+    errors: Option<Drained>,
 }
 
 /// Starts one program for each place, and measures all of them at the same time. A program that
@@ -87,8 +87,11 @@ pub(super) fn measure(
             .filter(|place| place.1 == number)
             .collect();
         bar.set_message(format!("starting: {}", case.title));
-        for (place, outcome) in start_all(arms, case, &of_case) {
-            match outcome {
+        let start = |place: ArmAndCase| (place, start(&arms[place.0], case, place));
+        let started: Vec<_> = of_case.into_iter().map(start).collect();
+        let limit = Instant::now() + START_LIMIT;
+        for (place, outcome) in started {
+            match outcome.and_then(|started| started.await_ready(limit)) {
                 Ok(started) => waiting.push(started),
                 Err(error) => done.push((place, Err(error))),
             }
@@ -136,95 +139,36 @@ fn take_snapshots_in_between(
     }
 }
 
-/// Starts the programs of one case, and waits until all are ready.
-fn start_all(
-    arms: &[Arm],
-    case: &Case,
-    places: &[ArmAndCase],
-) -> Vec<(ArmAndCase, Result<Started>)> {
-    let (said, hear) = mpsc::channel();
-    let mut programs: Vec<(ArmAndCase, Result<Started>)> = places
-        .iter()
-        .map(|&place| (place, start(&arms[place.0], case, place, &said)))
-        .collect();
-    drop(said);
-    await_ready(&mut programs, &hear);
-    programs
-}
-
-fn start(
-    arm: &Arm,
-    case: &Case,
-    place: ArmAndCase,
-    said: &Sender<(ArmAndCase, String)>,
-) -> Result<Started> {
-    let mut command = match arm.command(case) {
-        Ok(command) => command,
-        Err(remedy) => bail!("{remedy}"),
-    };
+fn start(arm: &Arm, case: &Case, place: ArmAndCase) -> Result<Started> {
+    let mut command = arm.command(case).map_err(|remedy| anyhow!("{remedy}"))?;
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut program = Owned::spawn(&mut command)?;
     let output = program.inner.stdout.take();
-    let errors = Some(child::drain(program.inner.stderr.take()));
-    let said = said.clone();
-    thread::spawn(move || {
-        let mut line = String::new();
-        if let Some(output) = output {
-            let mut output = BufReader::new(output);
-            let _ = output.read_line(&mut line);
-            // If the start was given up, nobody receives this.
-            let _ = said.send((place, line));
-            // The pipe stays open until the program ends, because the program may print more.
-            let _ = output.read_to_end(&mut Vec::new());
-        }
-    });
     Ok(Started {
         place,
+        lines: child::lines(output.context("it has no standard output")?),
+        errors: Some(child::drain(program.inner.stderr.take())),
         program,
-        errors,
     })
 }
 
-fn await_ready(
-    programs: &mut [(ArmAndCase, Result<Started>)],
-    hear: &Receiver<(ArmAndCase, String)>,
-) {
-    let limit = Instant::now() + START_LIMIT;
-    let mut silent: Vec<ArmAndCase> = programs
-        .iter()
-        .filter(|program| program.1.is_ok())
-        .map(|program| program.0)
-        .collect();
-    while !silent.is_empty() {
-        let heard = hear.recv_timeout(limit.saturating_duration_since(Instant::now()));
-        let failed: Vec<(ArmAndCase, String)> = match heard {
-            Ok((place, line)) => {
-                silent.retain(|&other| other != place);
-                let is_ready = line.trim() == READY;
-                (!is_ready).then_some((place, line)).into_iter().collect()
-            }
-            Err(_) => std::mem::take(&mut silent)
-                .into_iter()
-                .map(|place| (place, format!("nothing within {START_LIMIT:?}")))
-                .collect(),
-        };
-        for (place, line) in failed {
-            if let Some((_, outcome)) = programs.iter_mut().find(|program| program.0 == place)
-                && let Ok(started) = outcome
-            {
-                *outcome = Err(started.failure(&format!(
-                    "it said {:?} where 'ready' was expected",
-                    line.trim()
-                )));
-            }
-        }
-    }
-}
-
 impl Started {
+    /// Waits until the program says that it only waits.
+    fn await_ready(mut self, limit: Instant) -> Result<Self> {
+        let left = limit.saturating_duration_since(Instant::now());
+        let line = match self.lines.recv_timeout(left) {
+            Ok(line) if line.trim() == READY => return Ok(self),
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => format!("nothing within {START_LIMIT:?}"),
+            Err(_) => String::new(),
+        };
+        let what = format!("it said {:?} where 'ready' was expected", line.trim());
+        Err(self.failure(&what))
+    }
+
     fn snapshot(&self) -> Result<Snapshot> {
         usage::snapshot(&PathBuf::from(format!(
             "/proc/{}/task",
@@ -260,7 +204,7 @@ impl Started {
         let _ = self.program.inner.kill();
         let errors = self.errors.take().map(child::collect);
         let complaint = errors.and_then(Result::ok).unwrap_or_default();
-        anyhow::anyhow!("{what}\n{}", complaint.trim())
+        anyhow!("{what}\n{}", complaint.trim())
     }
 }
 

@@ -19,7 +19,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use baton_core::sched::{Deadline, Readiness, SemaphoreId, Watch};
 use baton_core::spin::{Accuracy, PolicyName};
 use baton_core::vm::WakeAction;
@@ -29,6 +29,15 @@ use super::partners::{self, Asked, Pauses};
 use crate::child;
 use crate::lab::{Lab, Process};
 use crate::{output, stats};
+
+const WAYS: [&str; 6] = [
+    "thread",
+    "program",
+    "frames",
+    "periodic",
+    "timer",
+    "application",
+];
 
 /// The share of the time, at the beginning, in which policies learn and nothing is measured.
 const WARM_UP: f64 = 0.2;
@@ -72,12 +81,13 @@ pub(crate) fn run(policy: &str, way: &str, microseconds: u64, seconds: f64) -> R
     }
     let lab = Lab::new()?;
     lab.vm.parameters.set_spin(policy_named(policy)?);
-    let way = Way::new(way, period)?;
+    ensure!(WAYS.contains(&way), "no such way to wait: {way}");
+    let way = way.to_string();
     let outcome = Arc::new(OnceLock::new());
     let of_process = Arc::clone(&outcome);
     let whole = Duration::from_secs_f64(seconds);
     lab.spawn(40, false, move |process| {
-        let _ = of_process.set(measure(process, way, whole));
+        let _ = of_process.set(measure(process, &way, period, whole));
         process.vm.stop();
     })?;
     lab.vm.run();
@@ -105,33 +115,9 @@ fn print(tally: &Tally) -> Result<()> {
     output::print(&lines)
 }
 
-/// A way to wait once. Returns the lateness, where it is known.
-enum Way {
-    Thread { gap: Duration },
-    Program { gap: Duration },
-    Frames { length: Duration },
-    Periodic { period: Duration },
-    Timer { period: Duration },
-    Application,
-}
-
-impl Way {
-    fn new(name: &str, period: Duration) -> Result<Way> {
-        Ok(match name {
-            "thread" => Way::Thread { gap: period },
-            "program" => Way::Program { gap: period },
-            "frames" => Way::Frames { length: period },
-            "periodic" => Way::Periodic { period },
-            "timer" => Way::Timer { period },
-            "application" => Way::Application,
-            _ => bail!("no such way to wait: {name}"),
-        })
-    }
-}
-
 /// Waits for the time `whole`, and measures everything after the first part of it.
-fn measure(process: &Process, way: Way, whole: Duration) -> Tally {
-    let mut wait_once = waiter(process, way);
+fn measure(process: &Process, way: &str, period: Duration, whole: Duration) -> Tally {
+    let mut wait_once = waiter(process, way, period);
     let end = Instant::now() + whole;
     let counts_from = Instant::now() + whole.mul_f64(WARM_UP);
     while Instant::now() < counts_from {
@@ -155,24 +141,24 @@ type Waiter<'a> = Box<dyn FnMut(Instant) -> Option<Duration> + 'a>;
 
 /// A function that waits once. The wait ends at the given time at the latest, if nothing else ends
 /// it.
-fn waiter<'p>(process: &'p Process, way: Way) -> Waiter<'p> {
+fn waiter<'p>(process: &'p Process, way: &str, period: Duration) -> Waiter<'p> {
     match way {
-        Way::Thread { gap } => {
+        "thread" => {
             let mut ask = asker(process);
-            Box::new(move |_| Some(ask(gap)))
+            Box::new(move |_| Some(ask(period)))
         }
-        Way::Program { gap } => match other_program(gap) {
+        "program" => match other_program(period) {
             Ok(mut socket) => Box::new(move |_| Some(ask_program(process, &mut socket))),
             Err(error) => {
                 eprintln!("baton-bench: {error:#}");
                 std::process::exit(1);
             }
         },
-        Way::Frames { length } => {
+        "frames" => {
             let mut ask = asker(process);
             let mut next = Instant::now();
             Box::new(move |_| {
-                next += length;
+                next += period;
                 process.vm.sleep_until(next);
                 (0..FOLLOW_UPS).for_each(|_| {
                     let _ = ask(FOLLOW_UP);
@@ -180,7 +166,7 @@ fn waiter<'p>(process: &'p Process, way: Way) -> Waiter<'p> {
                 None
             })
         }
-        Way::Periodic { period } => {
+        "periodic" => {
             let semaphore =
                 signalled_by(process, |waker| partners::wake_periodically(waker, period));
             Box::new(move |_| {
@@ -188,7 +174,7 @@ fn waiter<'p>(process: &'p Process, way: Way) -> Waiter<'p> {
                 None
             })
         }
-        Way::Timer { period } => {
+        "timer" => {
             let mut next = Instant::now();
             Box::new(move |end| {
                 next = if period.is_zero() { end } else { next + period };
@@ -196,7 +182,8 @@ fn waiter<'p>(process: &'p Process, way: Way) -> Waiter<'p> {
                 Some(Instant::now() - next)
             })
         }
-        Way::Application => {
+        // The application is the last of the ways.
+        _ => {
             let mut ask = asker(process);
             let mut pauses = Pauses::default();
             Box::new(move |_| {
@@ -279,9 +266,7 @@ mod tests {
     fn policies_and_ways_that_do_not_exist_are_named() {
         let error = policy_named("sometimes").expect_err("there is none");
         assert_eq!(error.to_string(), "no such policy: sometimes");
-        let error = Way::new("standing", Duration::ZERO)
-            .err()
-            .expect("there is none");
+        let error = run("off", "standing", 0, 0.0).expect_err("there is none");
         assert_eq!(error.to_string(), "no such way to wait: standing");
     }
 }

@@ -34,32 +34,37 @@ pub(crate) fn run(name: &str, times: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes two semaphores, in a process that is more urgent than all others. The process waits until
-/// the monitor is at work, as it is when processes run for some time. From then on the runtime gets
-/// the time from the monitor, and not from the system.
-fn prepare(lab: &Lab) -> Result<Arc<OnceLock<[SemaphoreId; 2]>>> {
-    let made = Arc::new(OnceLock::new());
-    let place = Arc::clone(&made);
+/// Two semaphores, which exist when the processes of an operation run.
+type Semaphores = Arc<OnceLock<[SemaphoreId; 2]>>;
+
+/// Runs a VM with the processes that `add` spawns. A process that is more urgent than all others
+/// makes the semaphores, and waits until the monitor is at work, as it is when processes run for
+/// some time. From then on the runtime gets the time from the monitor, and not from the system.
+fn in_a_lab(add: impl FnOnce(&Lab, Semaphores) -> Result<()>) -> Result<()> {
+    let lab = Lab::new()?;
+    let semaphores = Semaphores::default();
+    let made = Arc::clone(&semaphores);
     lab.spawn(80, false, move |process| {
-        let _ = place.set([0, 0].map(|count| process.vm.sched(|sched| sched.semaphore_new(count))));
+        let _ = made.set([0, 0].map(|count| process.vm.sched(|sched| sched.semaphore_new(count))));
         std::thread::sleep(Duration::from_millis(50));
     })?;
-    Ok(made)
+    add(&lab, semaphores)?;
+    lab.vm.run();
+    Ok(())
 }
 
 /// Two processes yield to each other.
 fn yields(times: u64) -> Result<()> {
-    let lab = Lab::new()?;
-    prepare(&lab)?;
-    let left = Arc::new(AtomicU64::new(times));
-    for _ in 0..2 {
-        let left = Arc::clone(&left);
-        lab.spawn(40, false, move |process| {
-            until_none_is_left(process, &left, || calls::yield_now(process))
-        })?;
-    }
-    lab.vm.run();
-    Ok(())
+    in_a_lab(|lab, _| {
+        let left = Arc::new(AtomicU64::new(times));
+        for _ in 0..2 {
+            let left = Arc::clone(&left);
+            lab.spawn(40, false, move |process| {
+                until_none_is_left(process, &left, || calls::yield_now(process))
+            })?;
+        }
+        Ok(())
+    })
 }
 
 /// Repeats `step` until none is left. The process that takes the last one stops the VM.
@@ -75,58 +80,55 @@ fn until_none_is_left(process: &Process, left: &AtomicU64, mut step: impl FnMut(
 
 /// Two processes wake each other through two semaphores, and wait for their own.
 fn hand_off(times: u64) -> Result<()> {
-    let lab = Lab::new()?;
-    let semaphores = prepare(&lab)?;
-    let left = Arc::new(AtomicU64::new(times));
-    for number in 0..2 {
-        let (left, semaphores) = (Arc::clone(&left), Arc::clone(&semaphores));
-        lab.spawn(40, false, move |process| {
-            let semaphores = semaphores.wait();
-            until_none_is_left(process, &left, || {
-                calls::semaphore_signal(process, semaphores[1 - number]);
-                calls::semaphore_wait(process, semaphores[number]);
-            });
-        })?;
-    }
-    lab.vm.run();
-    Ok(())
+    in_a_lab(|lab, semaphores| {
+        let left = Arc::new(AtomicU64::new(times));
+        for number in 0..2 {
+            let (left, semaphores) = (Arc::clone(&left), Arc::clone(&semaphores));
+            lab.spawn(40, false, move |process| {
+                let semaphores = semaphores.wait();
+                until_none_is_left(process, &left, || {
+                    calls::semaphore_signal(process, semaphores[1 - number]);
+                    calls::semaphore_wait(process, semaphores[number]);
+                });
+            })?;
+        }
+        Ok(())
+    })
 }
 
 /// A process resumes a more urgent one, which runs at once and suspends itself.
 fn preemption(times: u64) -> Result<()> {
-    let lab = Lab::new()?;
-    prepare(&lab)?;
-    let urgent = lab.spawn(60, true, |process| {
-        loop {
-            calls::suspend_self(process);
-        }
-    })?;
-    let left = Arc::new(AtomicU64::new(times));
-    lab.spawn(40, false, move |process| {
-        until_none_is_left(process, &left, || calls::resume(process, urgent));
-    })?;
-    lab.vm.run();
-    Ok(())
+    in_a_lab(|lab, _| {
+        let urgent = lab.spawn(60, true, |process| {
+            loop {
+                calls::suspend_self(process);
+            }
+        })?;
+        let left = Arc::new(AtomicU64::new(times));
+        lab.spawn(40, false, move |process| {
+            until_none_is_left(process, &left, || calls::resume(process, urgent));
+        })?;
+        Ok(())
+    })
 }
 
 /// `times` processes run one after another, and each performs the operation once. One more process
 /// stops the VM before any of them continues. With `turns`, every second process is not
 /// preemptible, so that the scheduler has more to decide.
 fn once(times: u64, turns: bool, operation: Once) -> Result<()> {
-    let lab = Lab::new()?;
-    let semaphores = prepare(&lab)?;
-    for number in 0..times {
-        let options = SpawnOptions {
-            priority: Priority::DEFAULT,
-            preemptible: !turns || number % 2 == 0,
-            ..SpawnOptions::default()
-        };
-        let semaphores = Arc::clone(&semaphores);
-        lab.spawn_with(options, move |process| {
-            operation(process, semaphores.wait()[0])
-        })?;
-    }
-    lab.spawn(Priority::DEFAULT.get(), false, |process| process.vm.stop())?;
-    lab.vm.run();
-    Ok(())
+    in_a_lab(|lab, semaphores| {
+        for number in 0..times {
+            let options = SpawnOptions {
+                priority: Priority::DEFAULT,
+                preemptible: !turns || number % 2 == 0,
+                ..SpawnOptions::default()
+            };
+            let semaphores = Arc::clone(&semaphores);
+            lab.spawn_with(options, move |process| {
+                operation(process, semaphores.wait()[0])
+            })?;
+        }
+        lab.spawn(Priority::DEFAULT.get(), false, |process| process.vm.stop())?;
+        Ok(())
+    })
 }
