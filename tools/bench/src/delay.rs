@@ -36,15 +36,6 @@ const SLEEPS: u32 = 500;
 const MILLISECOND: &str = "1 ms";
 const THOUSAND: u32 = 1000;
 
-/// The sources of the program for other systems.
-const SOURCES: [(&str, &str); 5] = [
-    ("delay.py", include_str!("../programs/delay.py")),
-    ("delay.js", include_str!("../programs/delay.js")),
-    ("delay.go", include_str!("../programs/delay.go")),
-    ("Delay.java", include_str!("../programs/Delay.java")),
-    ("delay.erl", include_str!("../programs/delay.erl")),
-];
-
 /// The lateness at 50 us, relative to the bare loop.
 const BARE_GOAL: Goal = Goal::at_most(1.3, " of a bare timerfd loop", 2);
 /// The lateness at 1 ms, relative to the best peer.
@@ -101,7 +92,7 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
     let designs = peers::OPENSMALLTALK.map(|(peer, design)| peer.arm(&peers, &[design, "delay"]));
-    let others = scripts::arms(bench.directory(), &SOURCES)?
+    let others = scripts::arms(bench.directory(), "delay")?
         .into_iter()
         .chain(designs);
     arms.extend(others.map(|arm| arm.only(&ALONE)));

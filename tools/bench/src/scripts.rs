@@ -1,81 +1,74 @@
 //! Runs the same small program in other systems, which are used as the distribution installs them.
 
 use std::env;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::child;
 use crate::contest::Arm;
 use crate::peers::REMEDY;
+use crate::report;
 
 /// The time limit for a compiler.
 const BUILD_LIMIT: Duration = Duration::from_secs(300);
 
-/// A system, and how it runs a program. In its words, `{file}` is the source and `{directory}` is
+/// A system, and how it runs its program. In the words, `{file}` is the source and `{directory}` is
 /// its directory. `{stem}` is the file's name without extension, and `{program}` is the compiled
 /// program.
 struct System {
     name: &'static str,
-    ending: &'static str,
+    file: &'static str,
+    text: &'static str,
     build: &'static str,
     run: &'static str,
 }
 
-const SYSTEMS: [System; 5] = [
-    system("asyncio", "py", "", "python3 {file}"),
-    system("Node", "js", "", "node {file}"),
-    system("Go", "go", "go build -o {program} {file}", "{program}"),
-    system(
-        "Java",
-        "java",
-        "javac -d {directory} {file}",
-        "java -cp {directory} {stem}",
+macro_rules! system {
+    ($name:literal, $file:literal, $build:literal, $run:literal) => {
+        System {
+            name: $name,
+            file: $file,
+            text: include_str!(concat!("../programs/", $file)),
+            build: $build,
+            run: $run,
+        }
+    };
+}
+
+static SYSTEMS: [System; 5] = [
+    system!("asyncio", "waits.py", "", "python3 {file}"),
+    system!("Node", "waits.js", "", "node {file}"),
+    system!(
+        "Go",
+        "waits.go",
+        "go build -o {program} {file}",
+        "{program}"
     ),
-    system("Erlang", "erl", "", "escript {file}"),
+    system!(
+        "Java",
+        "Waits.java",
+        "javac -d {directory} {file}",
+        "java -cp {directory} {stem}"
+    ),
+    system!("Erlang", "waits.erl", "", "escript {file}"),
 ];
-
-const fn system(
-    name: &'static str,
-    ending: &'static str,
-    build: &'static str,
-    run: &'static str,
-) -> System {
-    System {
-        name,
-        ending,
-        build,
-        run,
-    }
-}
 
 /// The names of the systems.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SYSTEMS.iter().map(|system| system.name)
 }
 
-/// An arm for each system. `sources` holds names of files and their texts, one for each of the
-/// extensions `py`, `js`, `go`, `java` and `erl`.
-pub(crate) fn arms(directory: &Path, sources: &[(&str, &str)]) -> Result<Vec<Arm>> {
-    let of_system = |system: &'static System| {
-        let its_own = |(file, _): &&(&str, &str)| {
-            Path::new(file)
-                .extension()
-                .is_some_and(|it| it == system.ending)
-        };
-        let source = sources.iter().find(its_own);
-        let (file, text) =
-            source.with_context(|| format!("there is no program for {}", system.name))?;
-        system.arm(directory, file, text)
-    };
-    SYSTEMS.iter().map(of_system).collect()
+/// An arm for each system. `what` precedes the arguments of a case: `idle` or `delay`.
+pub(crate) fn arms(directory: &Path, what: &'static str) -> Result<Vec<Arm>> {
+    let arms = SYSTEMS.iter().map(|system| system.arm(directory, what));
+    arms.collect()
 }
 
 impl System {
-    fn arm(&'static self, directory: &Path, file: &str, text: &str) -> Result<Arm> {
+    fn arm(&'static self, directory: &Path, what: &'static str) -> Result<Arm> {
         let tool = [self.build, self.run]
             .into_iter()
             .find(|words| !words.is_empty());
@@ -83,13 +76,17 @@ impl System {
         if !tool.is_some_and(is_installed) {
             return Ok(Arm::missing(self.name, REMEDY));
         }
-        let source = directory.join(file);
-        fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
+        let source = directory.join(self.file);
+        report::write(&source, self.text)?;
         if !self.build.is_empty() {
             let built = child::run(&mut command(self.build, &source), BUILD_LIMIT);
-            built.and_then(|run| run.succeeded(&format!("the compilation of {file}")))?;
+            built.and_then(|run| run.succeeded(&format!("the compilation of {}", self.file)))?;
         }
-        Ok(Arm::present(self.name, move || command(self.run, &source)))
+        Ok(Arm::present(self.name, move || {
+            let mut command = command(self.run, &source);
+            command.arg(what);
+            command
+        }))
     }
 }
 
@@ -119,13 +116,19 @@ mod tests {
     use super::*;
     use crate::contest::Contest;
 
-    static NOBODY: System = system("Nobody", "x", "", "no-such-program {file}");
+    static NOBODY: System = System {
+        name: "Nobody",
+        file: "a.x",
+        text: "",
+        build: "",
+        run: "no-such-program {file}",
+    };
 
     #[test]
     fn a_system_that_is_not_installed_is_missing_with_its_remedy() {
         let directory = tempfile::tempdir().unwrap();
         let contest = Contest {
-            arms: vec![NOBODY.arm(directory.path(), "a.x", "").unwrap()],
+            arms: vec![NOBODY.arm(directory.path(), "idle").unwrap()],
             cases: Vec::new(),
             rounds: 1,
             figure: "late_us",
@@ -150,14 +153,5 @@ mod tests {
         let given: Vec<_> = command.get_args().collect();
         assert_eq!(command.get_program(), "/there/Idle.program");
         assert_eq!(given, ["/there/Idle.java", "-cp", "/there", "Idle"]);
-    }
-
-    #[test]
-    fn a_system_without_a_program_is_an_error_that_names_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let error = arms(directory.path(), &[("a.js", "")])
-            .err()
-            .expect("it is missing");
-        assert_eq!(error.to_string(), "there is no program for asyncio");
     }
 }

@@ -26,15 +26,6 @@ use waiting::{ArmAndCase, Times};
 
 const BATON: &str = "baton";
 
-/// The sources of the program for other systems.
-const SOURCES: [(&str, &str); 5] = [
-    ("idle.py", include_str!("../../programs/idle.py")),
-    ("idle.js", include_str!("../../programs/idle.js")),
-    ("idle.go", include_str!("../../programs/idle.go")),
-    ("Idle.java", include_str!("../../programs/Idle.java")),
-    ("idle.erl", include_str!("../../programs/idle.erl")),
-];
-
 /// The cases without `crowd`, for Java before version 21. Its processes were native threads, and
 /// ten thousand of those would be another experiment.
 const WITHOUT_CROWD: [&str; 6] = ["nothing", "second", "listen", "hour", "busy", "kilohertz"];
@@ -86,7 +77,7 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     let script = bench.script("idle", include_str!("../../programs/idle.lua"))?;
     let peers = peers::directory(bench.paths.peers.as_ref())?;
     let mut arms = vec![Arm::interpreted(BATON, &baton, &script, &[])];
-    for arm in scripts::arms(bench.directory(), &SOURCES)? {
+    for arm in scripts::arms(bench.directory(), "idle")? {
         arms.push(match arm.name {
             "Java" => arm.only(&WITHOUT_CROWD),
             _ => arm,

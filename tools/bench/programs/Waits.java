@@ -4,8 +4,11 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
-/** A program that waits, in Java: {@code java Idle.java case}. Prints the same as idle.lua. */
-public final class Idle {
+/**
+ * A program that waits, in Java: {@code Waits idle case} prints the same as idle.lua, and {@code Waits
+ * delay seconds count} the same as delay.lua.
+ */
+public final class Waits {
     private static void every(long milliseconds) {
         ScheduledExecutorService timers = Executors.newSingleThreadScheduledExecutor();
         timers.scheduleAtFixedRate(() -> {}, milliseconds, milliseconds, TimeUnit.MILLISECONDS);
@@ -28,8 +31,8 @@ public final class Idle {
         }
     }
 
-    public static void main(String[] arguments) throws Exception {
-        switch (arguments[0]) {
+    private static void idle(String name) throws Exception {
+        switch (name) {
             case "second" -> every(1000);
             case "kilohertz" -> every(1);
             case "listen" -> listen();
@@ -40,5 +43,30 @@ public final class Idle {
         System.out.println("ready");
         // The main thread waits for standard input, which never has data.
         System.in.read();
+    }
+
+    private static void delay(double seconds, int count) throws InterruptedException {
+        long nanoseconds = Math.round(seconds * 1e9);
+        double[] late = new double[count];
+        long start = System.nanoTime();
+        for (int i = 0; i < count; i++) {
+            long before = System.nanoTime();
+            Thread.sleep(nanoseconds / 1_000_000, (int) (nanoseconds % 1_000_000));
+            late[i] = (System.nanoTime() - before - nanoseconds) / 1e3;
+        }
+        System.out.println("took_s " + (System.nanoTime() - start) / 1e9);
+        StringBuilder line = new StringBuilder("late_us");
+        for (double one : late) {
+            line.append(' ').append(one);
+        }
+        System.out.println(line);
+    }
+
+    public static void main(String[] words) throws Exception {
+        if (words[0].equals("idle")) {
+            idle(words[1]);
+        } else {
+            delay(Double.parseDouble(words[1]), Integer.parseInt(words[2]));
+        }
     }
 }

@@ -1,4 +1,5 @@
-// A program that waits, in Go: `idle case`. Prints the same as idle.lua.
+// A program that waits, in Go: `waits idle case` prints the same as idle.lua, and `waits delay seconds
+// count` the same as delay.lua.
 package main
 
 import (
@@ -6,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -42,8 +44,8 @@ func compute() {
 	}
 }
 
-func main() {
-	switch os.Args[1] {
+func idle(name string) {
+	switch name {
 	case "second":
 		go every(time.Second)
 	case "kilohertz":
@@ -63,4 +65,31 @@ func main() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM)
 	<-end
+}
+
+func delay(seconds float64, count int) {
+	length := time.Duration(seconds * 1e9)
+	late := make([]float64, count)
+	start := time.Now()
+	for i := range late {
+		before := time.Now()
+		time.Sleep(length)
+		late[i] = float64(time.Since(before)-length) / 1e3
+	}
+	fmt.Println("took_s", time.Since(start).Seconds())
+	fmt.Print("late_us")
+	for _, one := range late {
+		fmt.Printf(" %.2f", one)
+	}
+	fmt.Println()
+}
+
+func main() {
+	if os.Args[1] == "idle" {
+		idle(os.Args[2])
+		return
+	}
+	seconds, _ := strconv.ParseFloat(os.Args[2], 64)
+	count, _ := strconv.Atoi(os.Args[3])
+	delay(seconds, count)
 }

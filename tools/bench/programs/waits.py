@@ -1,4 +1,5 @@
-# A program that waits, in asyncio: `idle.py case`. Prints the same as idle.lua.
+# A program that waits, in asyncio: `waits.py idle case` prints the same as idle.lua, and `waits.py
+# delay seconds count` the same as delay.lua.
 import asyncio
 import sys
 import time
@@ -11,7 +12,7 @@ async def every(seconds):
         await asyncio.sleep(due - asyncio.get_running_loop().time())
 
 
-async def main(case):
+async def idle(case):
     never = asyncio.Event()
     kept = []
     if case == "second":
@@ -33,4 +34,16 @@ async def main(case):
     await never.wait()
 
 
-asyncio.run(main(sys.argv[1]))
+async def delay(seconds, count):
+    late, seconds = [], float(seconds)
+    now = time.perf_counter
+    start = now()
+    for _ in range(int(count)):
+        before = now()
+        await asyncio.sleep(seconds)
+        late.append((now() - before - seconds) * 1e6)
+    print("took_s", now() - start)
+    print("late_us", *("%.2f" % one for one in late))
+
+
+asyncio.run({"idle": idle, "delay": delay}[sys.argv[1]](*sys.argv[2:]))
