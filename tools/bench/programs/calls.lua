@@ -51,7 +51,6 @@ local function report_together(f)
   report(start)
   local after = process.stats()
   print("retakes", after.retakes - before.retakes)
-  print("false_retakes", after.false_retakes - before.false_retakes)
   print("moves", after.moves - before.moves)
 end
 

@@ -12,7 +12,7 @@ local function read_status()
       found[name] = tonumber(value)
     end
   end
-  return found.VmRSS, found.VmPTE, found.VmHWM
+  return found.VmRSS, found.VmPTE
 end
 
 local function proportional()
@@ -73,7 +73,6 @@ local rss, pte = read_status()
 print("rss_kib", rss)
 print("pte_kib", pte)
 print("pss_kib", proportional())
-print("lua_kib", collectgarbage("count"))
 
 -- The longest single step of the collector, and the lateness of an urgent ticker beside it.
 local late, ticking = 0, true
@@ -137,8 +136,6 @@ while not all_are { dead = true } do
   ended = now()
 end
 print("end_us", (ended - start) / n * 1e6)
-local _, _, peak = read_status()
-print("peak_kib", peak)
 list = nil
 collectgarbage()
 local after_rss, after_pte = read_status()
