@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_verdict_table_and_chart_of_every_document() {
-        let page = page(&[sample_document(), sample_document()]);
+        let page = page(&[sample_document(), sample_document()]).unwrap();
         assert_eq!(page.matches("<section").count(), 2);
         assert_eq!(page.matches("<svg").count(), 2);
         assert_eq!(page.matches("<span class=\"unmet\">").count(), 2);
@@ -180,7 +180,7 @@ mod tests {
     fn text_cannot_break_out_of_its_element() {
         let mut document = sample_document();
         document.experiment = "<script>\"&".to_string();
-        let page = page(&[document]);
+        let page = page(&[document]).unwrap();
         assert!(
             page.contains("&lt;script&gt;&quot;&amp;") && page.contains("ns per &lt;operation&gt;")
         );
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_page_needs_no_network() {
-        let page = page(&[sample_document()]);
+        let page = page(&[sample_document()]).unwrap();
         let links: Vec<&str> = page
             .match_indices("http")
             .map(|(at, _)| &page[at..at + 30])

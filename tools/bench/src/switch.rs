@@ -89,8 +89,8 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     Ok(arms)
 }
 
-/// A table with a row for each system; baton is the first. For each operation it has the time, and the ratio of baton's
-/// time to it.
+/// A table with a row for each system; baton is the first. For each operation it has the time, and
+/// the ratio of baton's time to it.
 fn table(results: &Results, rounds: u32) -> Table {
     let caption = format!(
         "nanoseconds of CPU per operation, median of {rounds} rounds, and baton's as a ratio to it"

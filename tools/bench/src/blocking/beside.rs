@@ -104,7 +104,7 @@ pub(super) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
         let verdicts = pairs.iter().enumerate();
         let verdicts = verdicts.filter_map(|(case, (call, _))| verdict(&results, case, call.0));
         report.verdicts.extend(verdicts);
-        let sheet = Sheet {
+        let sheet = SettingSheet {
             setting,
             results: &results,
             calls: &calls,
@@ -301,7 +301,7 @@ fn make_certificate(directory: &Path) -> Result<()> {
 }
 
 /// The table and the chart of one setting.
-struct Sheet<'a> {
+struct SettingSheet<'a> {
     setting: Setting,
     /// A case for each call, by number of connections.
     results: &'a Results,
@@ -309,7 +309,7 @@ struct Sheet<'a> {
     connections: &'a [u64],
 }
 
-impl Sheet<'_> {
+impl SettingSheet<'_> {
     fn title(&self) -> String {
         let library = match self.setting.transport {
             Transport::Plain => "LuaSocket",
