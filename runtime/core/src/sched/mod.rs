@@ -88,7 +88,7 @@
 //! 4. A process whose kill is due is not blocked. One exception: a process that was killed in a
 //!    condition's wait first gets its mutex back; a second kill ends that as well.
 //! 5. Within one priority, processes are served first come, first served. Exceptions: the order of
-//!    processes with due times, and processes that are skipped at the end of a slice.
+//!    processes with due times, and processes that are skipped for a deficit.
 //! 6. A stale process id counts as a dead process, a stale object id as a closed object. Nothing
 //!    panics.
 //!
