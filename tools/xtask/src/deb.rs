@@ -15,7 +15,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::cargo::{Steps, cargo};
 use crate::packages::{self, Package, Probe};
-use crate::{dist, workspace};
+use crate::workspace;
 use tree::Tree;
 
 const NAME: &str = "baton";
@@ -74,7 +74,8 @@ fn build() -> Result<PathBuf, String> {
         &control(architecture.trim(), &depends, tree.kilobytes()?),
     )?;
 
-    let package = dist::directory()?.join(format!("{NAME}_{VERSION}_{}.deb", architecture.trim()));
+    let package = workspace::directory_to_publish()?
+        .join(format!("{NAME}_{VERSION}_{}.deb", architecture.trim()));
     let mut dpkg_deb = Command::new("dpkg-deb");
     dpkg_deb
         .args(["--root-owner-group", "--build"])

@@ -27,14 +27,6 @@ pub(crate) fn step(steps: &mut Steps) {
     steps.check("archive of the program and its files", run);
 }
 
-/// The directory for everything that we publish: this archive and the Debian package.
-pub(crate) fn directory() -> Result<PathBuf, String> {
-    let directory = workspace::target_directory("dist");
-    fs::create_dir_all(&directory)
-        .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
-    Ok(directory)
-}
-
 fn build_and_try() -> Result<PathBuf, String> {
     output(&mut cargo(&["build", "--release", "-p", "baton"]))?;
     let program = workspace::target_directory("release").join("baton");
@@ -50,7 +42,7 @@ fn build_and_try() -> Result<PathBuf, String> {
 
 /// Collects the files and packs them. Returns the path of the archive.
 fn pack(program: &Path, name: &str) -> Result<PathBuf, String> {
-    let directory = directory()?;
+    let directory = workspace::directory_to_publish()?;
     let root = workspace::root();
     let tree = Tree::new(directory.join(name))?;
     tree.install_program(program, "bin/baton")?;

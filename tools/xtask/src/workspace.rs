@@ -20,6 +20,14 @@ pub(crate) fn target_directory(name: &str) -> PathBuf {
     root().join(main).join(name)
 }
 
+/// The directory for everything that we publish: the archive and the Debian package.
+pub(crate) fn directory_to_publish() -> Result<PathBuf, String> {
+    let directory = target_directory("dist");
+    fs::create_dir_all(&directory)
+        .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
+    Ok(directory)
+}
+
 /// The path of a file in the workspace, with forward slashes, as messages show it.
 pub(crate) fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root)
