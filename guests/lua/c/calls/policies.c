@@ -26,7 +26,6 @@
 static const char *const policy_names[] = {"exclusive", "object", "serial", "concurrent", NULL};
 
 #define LONGEST_NAME 63
-#define MOST_NOTED_FUNCTIONS 32
 
 /* What is known of one function. */
 enum noted_as {
@@ -34,6 +33,11 @@ enum noted_as {
   IS_SERIAL /* it has no object, but shares something */,
   IS_OBJECT,
   IS_CONCURRENT
+};
+
+struct noted_function {
+  lua_CFunction function;
+  enum noted_as as;
 };
 
 /* The object file of loaded modules, or a module that is linked into the executable. Before
@@ -46,10 +50,7 @@ struct baton_module {
   /* the origin of `policy`; NULL: declared, or nothing is known */
   const struct baton_built_in_policy *known;
   int is_declared;
-  struct {
-    lua_CFunction function;
-    enum noted_as as;
-  } noted[MOST_NOTED_FUNCTIONS];
+  struct noted_function *noted;
   int noted_count;
   char name[LONGEST_NAME + 1]; /* the name that it was first required by */
 };
@@ -293,13 +294,17 @@ void baton_lua_before_foreign_call(
 
 /* Notes the C function on the top of the stack. */
 static void note_function(lua_State *L, struct baton_module *module, enum noted_as as) {
-  lua_CFunction function = lua_tocfunction(L, -1);
-  if (function != NULL && module->noted_count < MOST_NOTED_FUNCTIONS) {
-    baton_enter(L);
-    module->noted[module->noted_count].function = function;
-    module->noted[module->noted_count++].as = as;
-    baton_leave(L);
+  const lua_CFunction function = lua_tocfunction(L, -1);
+  struct noted_function *grown;
+  if (function == NULL) return;
+  baton_enter(L);
+  grown = realloc(module->noted, (size_t)(module->noted_count + 1) * sizeof *grown);
+  if (grown != NULL) {
+    module->noted = grown;
+    grown[module->noted_count++] = (struct noted_function){function, as};
   }
+  baton_leave(L);
+  if (grown == NULL) luaL_error(L, "not enough memory");
 }
 
 /* Replaces the function on the top of the stack by its result. */
