@@ -5,8 +5,8 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A program that waits, in Java: {@code Waits idle case} prints the same as idle.lua, and {@code Waits
- * delay seconds count} the same as delay.lua.
+ * A program that waits, in Java: {@code Waits idle case} prints the same as idle.lua, and
+ * {@code Waits delay seconds count} the same as delay.lua.
  */
 public final class Waits {
     private static void every(long milliseconds) {
