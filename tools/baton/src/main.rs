@@ -23,7 +23,7 @@ use editor::{Editor, Line};
 static ALLOCATOR: ReservingAllocator = ReservingAllocator;
 
 unsafe extern "C" {
-    /// Reports the error on the top of a `lua_State`'s stack; see `c/standalone.h`.
+    /// Reports the error on the top of a `lua_State`'s stack; see `c/messages.h`.
     fn baton_standalone_report(state: *mut c_void);
 }
 
