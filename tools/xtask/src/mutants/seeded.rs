@@ -174,8 +174,8 @@ const EXECUTOR: &[Fault] = &[
     ),
     fault(
         "a wake-up that was answered is answered again",
-        ".swap(0, Ordering::Acquire)",
-        ".load(Ordering::Acquire)",
+        "waker.pending.swap(0, Ordering::Acquire)",
+        "waker.pending.load(Ordering::Acquire)",
     ),
 ];
 
