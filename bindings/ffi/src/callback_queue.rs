@@ -19,8 +19,8 @@
 //! The test `callback_queue.rs` has many threads call while listeners come and go.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, PoisonError};
 
 use baton_core::sched::{Deadline, ProcessId, WaitQueueId, Wake, WakeReason};
 use baton_core::sys::forking::ForkMutex;
@@ -61,7 +61,8 @@ struct QueueState<T> {
 pub struct QueuedCall<T> {
     /// What the foreign thread has given.
     pub data: T,
-    is_answered: Mutex<bool>,
+    /// The queue's mutex guards it, so a fork's child makes that mutex anew for all calls.
+    is_answered: AtomicBool,
     answered: Condvar,
 }
 
@@ -73,7 +74,7 @@ pub struct Refused;
 #[must_use]
 #[derive(Debug)]
 pub enum Next<T> {
-    /// It makes this call, and [answers](QueuedCall::answer) it.
+    /// It makes this call, and [answers](CallbackQueue::answer) it.
     Call(Arc<QueuedCall<T>>),
     /// It asks again, unless the reason says that it must end.
     AskAgain(Wake),
@@ -100,7 +101,7 @@ impl<T> CallbackQueue<T> {
     pub fn call(&self, data: T) -> Result<(), Refused> {
         let call = Arc::new(QueuedCall {
             data,
-            is_answered: Mutex::new(false),
+            is_answered: AtomicBool::new(false),
             answered: Condvar::new(),
         });
         let mut state = self.state.lock();
@@ -112,8 +113,10 @@ impl<T> CallbackQueue<T> {
             self.vm.resume_from_outside(prepared);
         }
         self.vm.wake_from_outside(self.waiters, 0);
-        drop(state);
-        call.await_answer();
+        // Relaxed: the mutex orders it.
+        let is_waiting = |_: &mut QueueState<T>| !call.is_answered.load(Ordering::Relaxed);
+        let answered = call.answered.wait_while(state, is_waiting);
+        drop(answered.unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }
 
@@ -121,29 +124,6 @@ impl<T> CallbackQueue<T> {
     pub fn has_calls(&self) -> bool {
         // The mutex is a leaf: its holders post, but wait for nothing.
         !self.state.lock().calls.is_empty()
-    }
-}
-
-impl<T> QueuedCall<T> {
-    /// Lets the foreign thread continue.
-    pub fn answer(&self) {
-        let mut is_answered = self
-            .is_answered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *is_answered = true;
-        self.answered.notify_one();
-    }
-
-    fn await_answer(&self) {
-        let is_answered = self
-            .is_answered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let answered = self
-            .answered
-            .wait_while(is_answered, |is_answered| !*is_answered);
-        drop(answered.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -177,6 +157,15 @@ impl<T> CallbackQueue<T> {
     /// Takes no calls from now on. The guest answers those that wait ([`CallbackQueue::take`]).
     pub fn close(&self) {
         self.state.lock().is_open = false;
+    }
+
+    /// Lets the foreign thread of a call continue.
+    pub fn answer(&self, call: &QueuedCall<T>) {
+        let state = self.state.lock();
+        // Relaxed: the mutex orders it.
+        call.is_answered.store(true, Ordering::Relaxed);
+        call.answered.notify_one();
+        drop(state);
     }
 
     /// The call that has waited longest.

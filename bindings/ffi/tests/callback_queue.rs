@@ -30,7 +30,7 @@ fn listen(me: &Process<'_>, queue: &Arc<Queue>) {
                 }
                 me.vm.yield_now(); // others listen and call meanwhile
                 call.data.fetch_add(1, Ordering::Relaxed);
-                call.answer();
+                queue.answer(&call);
             }
             Next::AskAgain(wake) if wake.reason == WakeReason::Done => {}
             Next::AskAgain(_) | Next::End => break,
@@ -116,7 +116,7 @@ fn a_closed_queue_refuses_calls_and_keeps_those_that_wait() {
         }
         queue.close();
         assert_eq!(queue.call(Arc::default()), Err(Refused));
-        queue.take().expect("the call that waits").answer();
+        queue.answer(&queue.take().expect("the call that waits"));
         assert_eq!(caller.join().expect("it ends"), Ok(()));
     });
 }

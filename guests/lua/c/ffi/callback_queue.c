@@ -40,7 +40,7 @@ static void close_queue(const struct ffi_callback_queue *queue) {
   baton_ffi_queue_close(queue);
   while (baton_ffi_queue_take(queue, &call)) {
     baton_ffi_refuse(call.incoming->callback, "while the program was ending");
-    baton_ffi_answer(call.queued);
+    baton_ffi_answer(queue, call.queued);
   }
 }
 
@@ -94,10 +94,19 @@ static int await_call(lua_State *L, struct ffi_vm *vm, struct ffi_queued_call *c
   }
 }
 
-static void make_another(lua_State *L, struct ffi_vm *vm) {
-  if (!baton_ffi_queue_wants_listener(vm->callback_queue)) return;
+/* make_another(vm) */
+static int make_another(lua_State *L) {
+  struct ffi_vm *vm = lua_touserdata(L, 1);
   if (new_listener(L, vm, 0) != NULL) baton_ffi_queue_listener_begins(vm->callback_queue);
-  lua_pop(L, 1); /* without memory for another listener, calls wait for this one */
+  return 0;
+}
+
+/* Makes another listener if there should be one. Without memory for it, calls wait for this one. */
+static void ensure_another(lua_State *L, struct ffi_vm *vm) {
+  if (!baton_ffi_queue_wants_listener(vm->callback_queue)) return;
+  lua_pushcfunction(L, make_another);
+  lua_pushlightuserdata(L, vm);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
 /* listen(vm): the body of a listener, protected by `listener`. */
@@ -110,9 +119,9 @@ static int listen(lua_State *L) {
     int status;
     /* set first: the foreign thread also waits while another listener is made */
     process->serves_callback = 1;
-    make_another(L, vm);
+    ensure_another(L, vm);
     status = receive(L, call.incoming);
-    baton_ffi_answer(call.queued);
+    baton_ffi_answer(vm->callback_queue, call.queued);
     process->serves_callback = 0;
     if (status != LUA_OK) {
       if (process->killed) return lua_error(L);
@@ -175,7 +184,8 @@ void baton_ffi_open_callback_queue(lua_State *L, struct ffi_vm *vm) {
   if (vm->callback_queue == NULL) {
     baton_lua_check_memory(L);
     baton_enter(L);
-    vm->callback_queue = baton_ffi_queue_new(vm->vm->executor);
+    if (vm->callback_queue == NULL) /* another process may have run while this one entered */
+      vm->callback_queue = baton_ffi_queue_new(vm->vm->executor);
     baton_leave(L);
   }
   if (baton_ffi_queue_is_open(vm->callback_queue) || vm->vm->closing || vm->vm->exiting) return;

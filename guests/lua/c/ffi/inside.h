@@ -116,7 +116,7 @@ int baton_ffi_queue_add(
     const struct ffi_callback_queue *queue, struct ffi_incoming_call *incoming);
 int baton_ffi_queue_has_calls(const struct ffi_callback_queue *queue);
 int baton_ffi_queue_take(const struct ffi_callback_queue *queue, struct ffi_queued_call *call);
-void baton_ffi_answer(const void *queued);
+void baton_ffi_answer(const struct ffi_callback_queue *queue, const void *queued);
 int baton_ffi_queue_next(const struct ffi_callback_queue *queue, const void *executor,
     struct ffi_queued_call *call, struct baton_wake *wake);
 uint64_t baton_ffi_queue_listeners(const struct ffi_callback_queue *queue);

@@ -69,7 +69,8 @@ static const struct ffi_timed_calls *prepare(lua_State *L, struct ffi_vm *vm) {
   baton_lua_check_memory(L);
   if (vm->timed != NULL) return vm->timed;
   baton_enter(L);
-  vm->timed = baton_ffi_timed_calls_new(vm->vm->executor);
+  if (vm->timed == NULL) /* another process may have run while this one entered */
+    vm->timed = baton_ffi_timed_calls_new(vm->vm->executor);
   baton_leave(L);
   return vm->timed;
 }

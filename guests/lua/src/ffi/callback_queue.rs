@@ -96,9 +96,10 @@ unsafe extern "C" fn baton_ffi_queue_take(queue: &Queue, call: *mut CQueuedCall)
 /// The call was taken, and is answered once.
 // SAFETY: the only definition of this symbol, with the signature of `c/ffi/inside.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_ffi_answer(queued: *const QueuedCall<usize>) {
+unsafe extern "C" fn baton_ffi_answer(queue: &Queue, queued: *const QueuedCall<usize>) {
     // SAFETY: the caller's condition: the share that `CQueuedCall` has.
-    unsafe { Arc::from_raw(queued) }.answer();
+    let call = unsafe { Arc::from_raw(queued) };
+    queue.answer(&call);
 }
 
 /// What the calling listener does next, perhaps after a wait. Writes the call, or why the wait
