@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::{io, mem, ptr};
 
 unsafe extern "C" {
-    static environ: *const *mut c_char;
+    static mut environ: *const *mut c_char;
 }
 
 /// A command that runs.

@@ -40,16 +40,25 @@ static void on_quit(int signal) {
   errno = saved_errno;
 }
 
+/* Sets a signal's action inside the VM, as channels of signals do. */
+static void set_action(int signal, void (*handler)(int)) {
+  const struct baton_process *process = baton_gate_process();
+  lua_State *L = process->L;
+  baton_enter(L);
+  baton_set_signal_action(signal, handler);
+  baton_leave(L);
+}
+
 void baton_lua_watch_signals(struct baton_vm *vm) {
   baton_lua_have_signals_for(vm);
   is_watching = 1;
-  baton_set_signal_action(SIGQUIT, on_quit);
+  set_action(SIGQUIT, on_quit);
 }
 
 void baton_lua_set_interruptible(int on) {
   if (!is_watching) return;
   was_interrupted = 0;
-  baton_set_signal_action(SIGINT, on ? on_interrupt : NULL);
+  set_action(SIGINT, on ? on_interrupt : NULL);
 }
 
 int baton_lua_report_wanted(void) {

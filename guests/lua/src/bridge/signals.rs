@@ -25,13 +25,17 @@ extern "C" fn baton_forget_signals() {
 }
 
 /// Takes the signals that have arrived, the earliest first. Returns their number.
+///
+/// # Safety
+/// `list` has room for that many, at most [`MOST_SIGNALS`].
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_take_signals(list: &mut [c_int; MOST_SIGNALS]) -> usize {
+unsafe extern "C" fn baton_take_signals(list: *mut c_int) -> usize {
     let taken = ARRIVALS.take();
-    list.iter_mut()
-        .zip(taken.signals())
-        .map(|(entry, signal)| *entry = signal)
+    let signals = taken.signals().take(MOST_SIGNALS).enumerate();
+    // SAFETY: the caller's condition.
+    signals
+        .map(|(place, signal)| unsafe { list.add(place).write(signal) })
         .count()
 }
 
@@ -63,9 +67,8 @@ extern "C" fn baton_unwatch_signal(signal: c_int) {
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_set_signal_action(signal: c_int, handler: Option<extern "C" fn(c_int)>) {
-    // SAFETY: the program's main process calls this, in a call that is not retaken, or before there
-    // are others. So its thread is the owner.
-    unsafe { WATCHED.with_mutex_held(|watched| watched.set_action(signal, handler)) };
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    unsafe { WATCHED.with(|watched| watched.set_action(signal, handler)) };
 }
 
 /// The number of a signal by its name. 0: unknown. -1: it cannot be caught.
