@@ -298,6 +298,10 @@ static void note_function(lua_State *L, struct baton_module *module, enum noted_
   struct noted_function *grown;
   if (function == NULL) return;
   baton_enter(L);
+  if (noted_as(module, function) != NOT_NOTED) { /* by an earlier load */
+    baton_leave(L);
+    return;
+  }
   grown = realloc(module->noted, (size_t)(module->noted_count + 1) * sizeof *grown);
   if (grown != NULL) {
     module->noted = grown;
