@@ -253,7 +253,8 @@ bridge! {
     }
 
     fn baton_free(vm, kind: c_int, id: u64) {
-        vm.with_sched(|sched| {
+        // Finalizers call this in the middle of a collection, so it lets no other process run.
+        vm.sched(|sched| {
             if let Some(object) = object(kind, id) {
                 sched.set_name(object, "");
             }
