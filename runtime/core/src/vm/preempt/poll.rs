@@ -129,6 +129,13 @@ impl Vm {
         actions: Actions,
         (gate, thread): (u64, ThreadHandle),
     ) -> NextPoll {
+        if let Some(from) = actions.set_deadlines_from {
+            // Relaxed: a hint. An owner that reads an old value wakes the monitor needlessly, or is
+            // polled a little later.
+            self.hints
+                .deadlines_from
+                .store(from.as_nanos(), Ordering::Relaxed);
+        }
         if actions.retake {
             match self.retake(gate, false) {
                 Retake::Done => {
@@ -138,13 +145,6 @@ impl Vm {
                 Retake::Exclusive => state.note_exclusive(gate),
                 Retake::Ended | Retake::NoThread => {}
             }
-        }
-        if let Some(from) = actions.set_deadlines_from {
-            // Relaxed: a hint. An owner that reads an old value wakes the monitor needlessly, or is
-            // polled a little later.
-            self.hints
-                .deadlines_from
-                .store(from.as_nanos(), Ordering::Relaxed);
         }
         if actions.end_slice {
             // Release: pairs with the swap in `safepoint`.
