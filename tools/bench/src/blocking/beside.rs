@@ -26,7 +26,7 @@ use crate::verdict::{Goal, Verdict};
 
 const GOAL: Goal = Goal::at_most(20.0, " ms", 2);
 const LIMIT: Duration = Duration::from_secs(180);
-/// The names of the clients' figures: the longest round trip, from sending and from when it was due.
+/// The clients' figures: the longest round trip, from sending and from when it was due.
 const ROUND_TRIP: &str = "worst_from_sending_ms";
 const FROM_DUE: &str = "worst_ms";
 /// The smallest useful length of a call, as a share of the requested length. A shorter call tells
