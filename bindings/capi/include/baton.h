@@ -107,9 +107,9 @@ BATON_INSIDE void baton_give_way(const void *vm);
 BATON_INSIDE void baton_safepoint(const void *vm);
 /* A safepoint in the middle of a foreign function: others run on other threads meanwhile. */
 BATON_INSIDE void baton_safepoint_in_call(const void *vm);
-/* Makes the calling process end its slice at its next safepoint, before a long piece of work that
-   nothing can interrupt. */
-BATON_INSIDE void baton_give_up_slice(const void *vm);
+/* Makes the calling process give way to its equals once, at its next safepoint, before a long piece
+   of work that nothing can interrupt. It keeps the rest of its slice. */
+BATON_INSIDE void baton_step_aside(const void *vm);
 /* Before a safepoint in a simulated run: how many steps were made since the last one. Returns how
    many to make until the next one. */
 BATON_INSIDE uint32_t baton_count_steps(const void *vm, uint32_t steps);
@@ -238,7 +238,7 @@ BATON_INSIDE int baton_watch_signal(int signal, void (*handler)(int signal));
 BATON_INSIDE void baton_unwatch_signal(int signal);
 /* Sets the action of a signal for the time when nobody watches it. NULL: the default action. By the
    VM's owner, inside or outside. */
-BATON_OUTSIDE void baton_set_signal_action(int signal, void (*handler)(int signal));
+BATON_INSIDE void baton_set_signal_action(int signal, void (*handler)(int signal));
 
 /* The number of a signal by its name without "SIG". 0: it is unknown. -1: it cannot be caught. */
 BATON_ANY_THREAD int baton_signal_number(const char *name);

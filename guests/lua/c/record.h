@@ -94,8 +94,10 @@ struct baton_vm {
   int busy_count;
   uint64_t collections;        /* how often the collector was called while not stopped */
   unsigned char is_generational; /* the collector's mode, as the program has set it */
-  /* a long piece of the collector's work was put off, so that others run before it */
+  /* a long piece of the collector's work was put off, so that others run before it; and the debt
+     then, in bytes */
   unsigned char collector_gave_way;
+  int64_t collector_debt;
   unsigned forks;              /* the number of forks between the first program and this one */
   /* the collector caused the delay that the monitor is about to report (see warnings.c) */
   unsigned char collector_caused_delay;

@@ -198,8 +198,8 @@ bridge! {
         vm.safepoint_in_call();
     }
 
-    fn baton_give_up_slice(vm) {
-        vm.give_up_slice();
+    fn baton_step_aside(vm) {
+        vm.step_aside();
     }
 
     fn baton_count_steps(vm, steps: u32) -> u32 {

@@ -79,7 +79,7 @@ static void mark(lua_State *L, global_State *g, int objects) {
   int count;
   g->gcstepsize = 0;
   for (count = 0; count < objects && is_marking(g); count++) {
-    if (count > 0 && next_step_is_long(g)) break;
+    if (count > 0 && objects == MARKED_AT_ONCE && next_step_is_long(g)) break;
     luaE_setdebt(g, 0);
     baton_stock_gc_step(L);
   }
@@ -256,19 +256,24 @@ static void step(lua_State *L, int unused) {
 
 /*
 ** Puts off a long piece of work once, so that other processes run before it: they wait for the rest
-** of this slice or for the piece, not for both. The debt lets the process reach a safepoint.
+** of this slice or for the piece, not for both. Meanwhile there is no debt, and the process reaches
+** a safepoint. A large debt is worked off at once, as in `make_part`.
 */
 static int gives_way_first(lua_State *L, struct baton_process *process) {
   struct baton_vm *vm = process->vm;
   global_State *g = G(L);
   enum { UNTIL_SAFEPOINT = 1 << 16 }; /* bytes */
-  if (l_likely(gettotalbytes(g) < LARGE) || vm->living == 0 || baton_simulated) return 0;
-  if (vm->collector_gave_way || !next_step_is_long(g)) {
+  if (l_unlikely(vm->collector_gave_way)) {
     vm->collector_gave_way = 0;
+    luaE_setdebt(g, g->GCdebt + (l_mem)vm->collector_debt);
+    vm->collector_debt = 0;
     return 0;
   }
+  if (l_likely(gettotalbytes(g) < LARGE) || vm->living == 0 || baton_simulated) return 0;
+  if (g->GCdebt > (l_mem)(gettotalbytes(g) / 4) || !next_step_is_long(g)) return 0;
   vm->collector_gave_way = 1;
-  baton_give_up_slice(vm->executor);
+  vm->collector_debt = g->GCdebt;
+  baton_step_aside(vm->executor);
   baton_lua_arm(L);
   luaE_setdebt(g, -UNTIL_SAFEPOINT);
   return 1;

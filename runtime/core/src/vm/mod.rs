@@ -222,6 +222,8 @@ pub(crate) struct Inner {
     /// For how many decisions switches leave the fast path, to skip processes with a deficit
     /// (`switch/deficit.rs`).
     deficits_expected: u32,
+    /// The process that gives way to its equals at its next safepoint (`switch/slices.rs`).
+    steps_aside: Option<ProcessId>,
     wakers: Vec<Arc<waker::WakerState>>,
     /// State of the random number generator, for `select` and for simulated runs.
     random: u64,
@@ -237,8 +239,6 @@ mod request {
     pub(super) const SIGNALLED: u32 = 2;
     /// A waker was called (see `ext/waker.rs`).
     pub(super) const WOKEN: u32 = 4;
-    /// The running process ends its slice, however little of it is used.
-    pub(super) const GIVEN_UP: u32 = 8;
 }
 
 /// Bits: why switches do not take the fast path. At present any bit sends them to the slow path.
@@ -354,6 +354,7 @@ impl Vm {
                 sliced: 0,
                 alone_in_run: u64::MAX,
                 deficits_expected: 0,
+                steps_aside: None,
                 hinted_changes: u64::MAX,
                 wakers: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,

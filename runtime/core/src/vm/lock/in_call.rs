@@ -67,15 +67,21 @@ impl Vm {
         let me = self.preemptible_process(inner, requests)?;
         let carrier = inner.carrier;
         let outranked = inner.sched.current_should_yield();
+        let steps_aside = inner.steps_aside_now(me, outranked);
         let is_over = self.must_end_slice(inner, me, requests, outranked);
         let stays = self.is_simulated() || self.has_ended() || inner.sched.is_critical();
-        if stays || !(is_over || outranked) {
+        if stays || !(is_over || outranked || steps_aside) {
             self.update_hints(inner);
             return None;
         }
         self.keep_thread(inner, me, carrier);
         let jump = if inner.sched.run_queue_summary().rivals && self.another_thread_is_there() {
-            self.decide_in_call(inner, me, is_over)
+            let cause = if outranked {
+                Preemption::MoreUrgent
+            } else {
+                Preemption::SliceExpired
+            };
+            self.decide_in_call(inner, me, is_over, cause)
         } else {
             None
         };
@@ -103,7 +109,13 @@ impl Vm {
     }
 
     /// Decides which process runs next, from the loop of this thread.
-    fn decide_in_call(&self, inner: &mut Inner, me: ProcessId, is_over: bool) -> Option<Jump> {
+    fn decide_in_call(
+        &self,
+        inner: &mut Inner,
+        me: ProcessId,
+        is_over: bool,
+        cause: Preemption,
+    ) -> Option<Jump> {
         // Relaxed (both): only the owner writes it, except the bit `ENDED`.
         self.slow_reasons
             .fetch_or(slow_reason::IN_CALL, Ordering::Relaxed);
@@ -111,7 +123,7 @@ impl Vm {
             self.end_slice(inner, me)
         } else {
             inner.account(me, Instant::now().as_nanos());
-            let next = inner.sched.preempt_current(Preemption::MoreUrgent);
+            let next = inner.sched.preempt_current(cause);
             self.plan(inner, me, next)
         };
         // Relaxed: as above.

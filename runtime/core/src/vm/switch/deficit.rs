@@ -95,7 +95,9 @@ impl Vm {
         let slice = context.length_of_slice(usual).max(LEAST_SLICE);
         let absence =
             context.absent - std::mem::replace(&mut context.absent_before, context.absent);
-        let overrun = context.slice_used() - slice - absence as i64;
+        // Absence from before this slice excuses none of it.
+        let absence = (absence as i64).min(context.slice_used().max(0));
+        let overrun = context.slice_used() - slice - absence;
         context.end_slice(if was_alone { overrun.min(0) } else { overrun }, slice);
         if context.must_be_skipped(slice) {
             self.expect_deficits(inner, PATIENCE);
@@ -174,6 +176,7 @@ impl Vm {
         if chosen == Next::Same && next != Next::Same {
             inner.account(me, self.coarse_now());
             inner.begin_slice(me);
+            inner.alone_in_run = u64::MAX; // it continues beside those that are skipped
             self.renew_slice(inner, me);
             self.update_hints(inner);
         }

@@ -5,7 +5,7 @@
 
 use crate::sched::ProcessId;
 use crate::vm::preempt::next_poll::TICK;
-use crate::vm::{Context, Inner, Inside, Vm, request, slow_reason};
+use crate::vm::{Context, Inner, Inside, Vm, slow_reason};
 use baton_sys::clock::Instant;
 use baton_sys::gate;
 use std::sync::atomic::Ordering;
@@ -73,8 +73,9 @@ impl Vm {
 }
 
 impl Inside<'_> {
-    /// Makes the calling process end its slice at its next safepoint, so that its equals run before
-    /// a long piece of work that nothing can interrupt. Does nothing by itself. Inside the VM.
+    /// Makes the calling process give way to its equals once, at its next safepoint, so that they
+    /// run before a long piece of work that nothing can interrupt. It keeps the rest of its slice.
+    /// Inside the VM.
     ///
     /// ```
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
@@ -84,14 +85,13 @@ impl Inside<'_> {
     ///     main.vm.spawn(options, None, Spawned::Now).expect("there is room");
     ///     main.vm.safepoint();
     ///     main.note("main");
-    ///     main.vm.give_up_slice();
+    ///     main.vm.step_aside();
     ///     main.vm.safepoint();
     ///     assert_eq!(main.noted(), ["main", "equal"]);
     /// });
     /// ```
-    pub fn give_up_slice(&self) {
-        // AcqRel: pairs with the swap in `take_in`.
-        self.requests.fetch_or(request::GIVEN_UP, Ordering::AcqRel);
+    pub fn step_aside(&self) {
+        self.with_inner(|inner| inner.steps_aside = inner.sched.current());
         gate::here().set_attention();
     }
 
@@ -178,6 +178,16 @@ impl Vm {
 }
 
 impl Inner {
+    /// Whether the running process gives way to its equals at this safepoint. While a more urgent
+    /// process is runnable, that is left to a later one.
+    pub(in crate::vm) fn steps_aside_now(&mut self, me: ProcessId, outranked: bool) -> bool {
+        let steps_aside = self.steps_aside == Some(me) && !outranked;
+        if steps_aside {
+            self.steps_aside = None;
+        }
+        steps_aside
+    }
+
     /// Begins a whole slice of `pid`, from when it is continued.
     #[inline]
     pub(in crate::vm) fn begin_slice(&mut self, pid: ProcessId) {

@@ -211,10 +211,13 @@ impl Inside<'_> {
             if outranked {
                 self.note_interrupted(inner, me);
             }
+            let steps_aside = inner.steps_aside_now(me, outranked);
             let next = if self.must_end_slice(inner, me, requests, outranked) {
                 return self.end_slice(inner, me);
             } else if outranked {
                 inner.sched.preempt_current(Preemption::MoreUrgent)
+            } else if steps_aside {
+                inner.sched.preempt_current(Preemption::SliceExpired)
             } else if self.should_go_home(inner, me) {
                 Next::Nothing
             } else {
@@ -260,8 +263,8 @@ impl Vm {
         Some(me)
     }
 
-    /// Whether the slice of the running process must end: it was given up, its end was requested,
-    /// or it is far overrun.
+    /// Whether the slice of the running process must end: its end was requested, or it is far
+    /// overrun.
     pub(in crate::vm) fn must_end_slice(
         &self,
         inner: &mut Inner,
@@ -269,9 +272,7 @@ impl Vm {
         requests: u32,
         outranked: bool,
     ) -> bool {
-        if requests & crate::vm::request::GIVEN_UP != 0 {
-            !outranked
-        } else if requests & crate::vm::request::SLICE != 0 {
+        if requests & crate::vm::request::SLICE != 0 {
             self.slice_is_over(inner, me, outranked)
         } else {
             !outranked && self.slice_is_long_over(inner, me)
