@@ -161,7 +161,7 @@ fn an_unread_warning_of_the_program_stops_only_the_process_that_warns() {
     let all = format!("Lua warning: {}{0}end\n", "x".repeat(LONG));
     goes_on_unread(
         "warn '@on' local p = process.spawn(function() warn(long, long, 'end') end) \
-         process.sleep(0.01) goes_on 'main' assert(p:status() ~= 'dead')",
+         process.sleep(0.01) assert(p:status() ~= 'dead') goes_on 'main'",
         &[&all],
         0,
     );
