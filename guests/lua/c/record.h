@@ -161,7 +161,7 @@ struct baton_process {
   unsigned foreign_states;      /* the number of marks that forbid a switch */
   /* the number of critical sections: they hold kills and interrupts back */
   unsigned criticals;
-  struct baton_collected *warning; /* the text of its call of warn so far (stderr_texts.c) */
+  struct baton_collected *warning; /* the text of its call of warn so far (console.c) */
   unsigned char errno_kept;     /* C code below may read errno: it is saved across switches */
   unsigned char cooperative;    /* spawned with preemptible = false */
   /* a callback of its foreign call is about to enter the VM above that call's frames */

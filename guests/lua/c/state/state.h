@@ -133,6 +133,11 @@ void baton_lua_before_blocking(lua_State *L, struct baton_process *process);
    returns whether it has handled it. On any thread, outside the VM. */
 typedef int (*baton_console_write)(int is_error, const char *text, size_t size);
 size_t baton_io_fwrite(const void *data, size_t size, size_t count, FILE *file);
+/* Writes the string on the top of the stack and pops it. Only the calling process waits. */
+void baton_lua_write_error(lua_State *L, int after_stdout);
+void baton_lua_open_warn(lua_State *L);
+/* write_text(text, after_stdout): the function that writes. Others may run beside it. */
+int baton_lua_write_text(lua_State *L);
 
 /* names.c */
 #define BATON_TITLE 80 /* bytes of a title at most, the zero included */
@@ -152,13 +157,6 @@ size_t baton_lua_escape(const char *name, size_t length, char *text, size_t size
 void baton_lua_post_notice(const char *text, size_t size);
 void baton_lua_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void baton_lua_notices_in_child(void);
-
-/* stderr_texts.c */
-/* Writes the string on the top of the stack and pops it. Only the calling process waits. */
-void baton_lua_write_error(lua_State *L, int after_stdout);
-void baton_lua_open_warn(lua_State *L);
-/* write_text(text, after_stdout): the function that writes. Others may run beside it. */
-int baton_lua_write_text(lua_State *L);
 
 /* report.c */
 #define BATON_SITE (LUA_IDSIZE + 16)
