@@ -293,7 +293,8 @@ BATON_INSIDE int baton_closes_cycle(
 BATON_INSIDE uint64_t baton_semaphore_new(const void *vm, uint64_t count);
 BATON_INSIDE struct baton_wake baton_semaphore_wait(
     const void *vm, uint64_t id, baton_timeout timeout);
-BATON_INSIDE void baton_semaphore_signal(const void *vm, uint64_t id, uint64_t n);
+/* Returns 0, and does nothing, if the count would exceed INT64_MAX. */
+BATON_INSIDE int baton_semaphore_signal(const void *vm, uint64_t id, uint64_t n);
 BATON_INSIDE uint64_t baton_semaphore_count(const void *vm, uint64_t id);
 
 BATON_INSIDE uint64_t baton_mutex_new(const void *vm);

@@ -47,19 +47,10 @@ struct CTimeUsed {
 const MISUSE: u32 = 7;
 
 impl From<Wake> for CWake {
+    #[inline]
     fn from(wake: Wake) -> CWake {
-        let reason = match wake.reason {
-            WakeReason::Done => 0,
-            WakeReason::TimedOut => 1,
-            WakeReason::Closed => 2,
-            WakeReason::Dead => 3,
-            WakeReason::Abandoned => 4,
-            WakeReason::Killed => 5,
-            WakeReason::Interrupted => 6,
-            WakeReason::Forbidden => 8,
-        };
         CWake {
-            reason,
+            reason: wake.reason as u32,
             case_index: wake.case,
             value: wake.value,
         }
@@ -74,9 +65,18 @@ fn misuse() -> CWake {
     }
 }
 
-/// A deadline from a duration of the C half. Negative means no deadline.
+/// A deadline from a duration of the C half, in nanoseconds. Negative means no deadline.
+#[inline]
 fn deadline(timeout: i64) -> Deadline {
-    Vm::deadline(u64::try_from(timeout).ok().map(Duration::from_nanos))
+    match u64::try_from(timeout) {
+        Err(_) => Deadline::Never,
+        Ok(nanoseconds) => deadline_after(nanoseconds),
+    }
+}
+
+#[inline(never)]
+fn deadline_after(nanoseconds: u64) -> Deadline {
+    Vm::deadline(Some(Duration::from_nanos(nanoseconds)))
 }
 
 fn process(bits: u64) -> Option<ProcessId> {

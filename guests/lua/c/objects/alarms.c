@@ -1,7 +1,7 @@
 /*
 ** process.timer: a point in time that processes wait for, alone or in a select.
 */
-#include "objects/objects.h"
+#include "objects/waits.h"
 
 #include <math.h>
 
@@ -32,7 +32,7 @@ static int timer_wait(lua_State *L) {
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
   BATON_WAIT(L, caller, baton_alarm_wait(handle->vm->executor, handle->id, timeout), reason);
-  return baton_lua_push_outcome(L, reason);
+  return baton_inline_push_outcome(L, reason);
 }
 
 static int timer_set(lua_State *L) {

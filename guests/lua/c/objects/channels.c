@@ -2,8 +2,7 @@
 ** Channels. A value waits in the channel's table. The scheduler passes on its key, a small number
 ** called token.
 */
-#include "seam/internals.h"
-#include "objects/objects.h"
+#include "objects/waits.h"
 
 #include <stdlib.h>
 
@@ -124,7 +123,7 @@ static int channel_gc(lua_State *L) {
 
 static int channel_send(lua_State *L) {
   struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
-  baton_timeout timeout = baton_lua_check_timeout(L, 3);
+  baton_timeout timeout = baton_inline_check_timeout(L, 3);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   uint32_t token;
@@ -136,7 +135,7 @@ static int channel_send(lua_State *L) {
   wake = baton_channel_send(channel->handle.vm->executor, channel->handle.id, token, timeout);
   if (l_unlikely(wake.reason != BATON_DONE)) take(L, channel, token);
   baton_leave(L);
-  return baton_lua_push_outcome(L, baton_lua_after_wait(L, caller, wake));
+  return baton_inline_push_outcome(L, baton_inline_after_wait(L, caller, wake));
 }
 
 /* Receives from the channel at index 1; pushes the value, or `nil, why`. */
@@ -149,13 +148,13 @@ static int receive(lua_State *L, struct channel *channel, baton_timeout timeout)
   wake = baton_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
   if (l_likely(wake.reason == BATON_DONE)) take(L, channel, (uint32_t)wake.value);
   baton_leave(L);
-  reason = baton_lua_after_wait(L, caller, wake);
-  return reason == BATON_DONE ? 1 : baton_lua_push_outcome(L, reason);
+  reason = baton_inline_after_wait(L, caller, wake);
+  return reason == BATON_DONE ? 1 : baton_inline_push_outcome(L, reason);
 }
 
 static int channel_receive(lua_State *L) {
   struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
-  return receive(L, channel, baton_lua_check_timeout(L, 2));
+  return receive(L, channel, baton_inline_check_timeout(L, 2));
 }
 
 static int channel_next(lua_State *L) {

@@ -1,7 +1,7 @@
 /*
 ** Handles of objects: how they are made, named, found among the arguments and collected.
 */
-#include "objects/objects.h"
+#include "objects/waits.h"
 
 #include <string.h>
 
@@ -10,22 +10,22 @@ static const char *const type_names[] = {"baton.semaphore*", "baton.mutex*", "ba
     "baton.alarm*"};
 
 struct baton_handle *baton_lua_new_handle(lua_State *L, int kind, size_t size, int values) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_handle *handle;
   baton_lua_check_memory_for_object(L, caller->vm, 0);
   handle = lua_newuserdatauv(L, size, values);
   memset(handle, 0, size);
-  handle->seal = baton_lua_seal(kind);
+  handle->seal = baton_inline_seal(kind);
   handle->vm = caller->vm;
   handle->kind = kind;
   baton_lua_set_sealed_metatable(L, kind);
   return handle;
 }
 
-struct baton_handle *baton_lua_check_handle(lua_State *L, int kind) {
+void baton_lua_refuse_handle(lua_State *L, int kind) {
   static const char *const names[] = {"semaphore", "mutex", "condition", "event", "channel", NULL,
       NULL, "rwlock", "barrier", "timer"};
-  return baton_lua_check_sealed(L, 1, kind, names[kind]);
+  luaL_typeerror(L, 1, names[kind]);
 }
 
 void baton_lua_check_options(lua_State *L) {
@@ -73,7 +73,7 @@ static int handle_tostring(lua_State *L) {
   struct baton_handle *handle = NULL;
   int kind;
   for (kind = BATON_SEMAPHORE; handle == NULL && kind <= BATON_ALARM; kind++)
-    if (kind != BATON_TIMER) handle = baton_lua_test_sealed(L, 1, kind);
+    if (kind != BATON_TIMER) handle = baton_inline_test_sealed(L, 1, kind);
   if (handle == NULL) luaL_typeerror(L, 1, "object of baton.process");
   if (handle->id != 0) {
     baton_enter(L);
@@ -86,14 +86,14 @@ static int handle_tostring(lua_State *L) {
 }
 
 struct baton_handle *baton_lua_test_handle(lua_State *L, int index, int kind) {
-  return baton_lua_test_sealed(L, index, kind);
+  return baton_inline_test_sealed(L, index, kind);
 }
 
 int baton_lua_collect_handle(lua_State *L) {
   struct baton_handle *handle = NULL;
   int kind;
   for (kind = BATON_SEMAPHORE; handle == NULL && kind <= BATON_ALARM; kind++)
-    if (kind != BATON_TIMER) handle = baton_lua_test_sealed(L, 1, kind);
+    if (kind != BATON_TIMER) handle = baton_inline_test_sealed(L, 1, kind);
   if (handle == NULL) luaL_typeerror(L, 1, "object of baton.process");
   if (handle->id != 0) {
     baton_enter(L);
@@ -102,12 +102,6 @@ int baton_lua_collect_handle(lua_State *L) {
     handle->id = 0;
   }
   return 0;
-}
-
-struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout) {
-  struct baton_process *caller = baton_lua_caller(L);
-  if (timeout != 0) baton_lua_check_may_wait(L, caller);
-  return caller;
 }
 
 void baton_lua_open_kind(lua_State *L, int kind, const luaL_Reg *type_methods, lua_CFunction gc) {

@@ -1,7 +1,7 @@
 /*
 ** Read-write locks, barriers, and the check for cycles of locks.
 */
-#include "objects/objects.h"
+#include "objects/waits.h"
 
 #define BATON_CYCLE 4096 /* the maximal size of a cycle's description in bytes */
 
@@ -32,7 +32,7 @@ static int rwlock_new(lua_State *L) {
 
 static int rwlock_lock(lua_State *L, int writes) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_RWLOCK);
-  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  baton_timeout timeout = baton_inline_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
   BATON_WAIT_FOR(L, caller,
@@ -47,7 +47,7 @@ static int rwlock_lock(lua_State *L, int writes) {
   }
   if (reason == BATON_MISUSE)
     luaL_error(L, "the lock is already held by this process (it is not recursive)");
-  return baton_lua_push_outcome(L, reason);
+  return baton_inline_push_outcome(L, reason);
 }
 
 static int rwlock_read(lua_State *L) { return rwlock_lock(L, 0); }
@@ -86,15 +86,15 @@ static int barrier_new(lua_State *L) {
 
 static int barrier_wait(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_BARRIER);
-  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  baton_timeout timeout = baton_inline_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   int reason;
   baton_enter(L);
   wake = baton_barrier_wait(handle->vm->executor, handle->id, timeout);
   baton_leave(L);
-  reason = baton_lua_after_wait(L, caller, wake);
-  if (reason != BATON_DONE || wake.value == 0) return baton_lua_push_outcome(L, reason);
+  reason = baton_inline_after_wait(L, caller, wake);
+  if (reason != BATON_DONE || wake.value == 0) return baton_inline_push_outcome(L, reason);
   lua_pushboolean(L, 1);
   lua_pushliteral(L, "last");
   return 2;

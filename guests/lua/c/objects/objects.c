@@ -3,7 +3,7 @@
 ** functions. Channels are in channels.c, rwlock and barrier in locks.c, timers in alarms.c, and
 ** select in select.c.
 */
-#include "objects/objects.h"
+#include "objects/waits.h"
 
 /* {======================================================
 ** Semaphore
@@ -25,12 +25,12 @@ static int semaphore_new(lua_State *L) {
 
 static int semaphore_wait(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
-  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  baton_timeout timeout = baton_inline_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
   BATON_WAIT_FOR(L, caller, baton_semaphore_wait(handle->vm->executor, handle->id, timeout),
                  baton_semaphore_signal(handle->vm->executor, handle->id, 1), reason);
-  return baton_lua_push_outcome(L, reason);
+  return baton_inline_push_outcome(L, reason);
 }
 
 static int semaphore_signal(lua_State *L) {
@@ -39,9 +39,7 @@ static int semaphore_signal(lua_State *L) {
   int fits;
   luaL_argcheck(L, n >= 0, 2, "count must not be negative");
   baton_enter(L);
-  fits =
-      baton_semaphore_count(handle->vm->executor, handle->id) <= (uint64_t)(LUA_MAXINTEGER - n);
-  if (fits) baton_semaphore_signal(handle->vm->executor, handle->id, (uint64_t)n);
+  fits = baton_semaphore_signal(handle->vm->executor, handle->id, (uint64_t)n);
   baton_leave(L);
   luaL_argcheck(L, fits, 2, "count would be more than math.maxinteger");
   return 0;
@@ -92,8 +90,8 @@ static int lock(lua_State *L, struct baton_handle *handle, baton_timeout timeout
 
 static int mutex_lock(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_MUTEX);
-  baton_timeout timeout = baton_lua_check_timeout(L, 2);
-  return baton_lua_push_outcome(L, lock(L, handle, timeout));
+  baton_timeout timeout = baton_inline_check_timeout(L, 2);
+  return baton_inline_push_outcome(L, lock(L, handle, timeout));
 }
 
 static void unlock(lua_State *L, struct baton_handle *handle) {
@@ -165,7 +163,7 @@ static int condition_new(lua_State *L) {
 
 static int condition_wait(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_CONDITION), *mutex;
-  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  baton_timeout timeout = baton_inline_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   int reason;
@@ -176,9 +174,9 @@ static int condition_wait(lua_State *L) {
   baton_leave(L);
   if (wake.reason == BATON_MISUSE)
     luaL_error(L, "the condition's mutex is not locked by this process");
-  reason = baton_lua_after_wait(L, caller, wake);
+  reason = baton_inline_after_wait(L, caller, wake);
   /* a value other than 0: the mutex was abandoned */
-  return baton_lua_push_outcome(
+  return baton_inline_push_outcome(
       L, reason == BATON_DONE && wake.value != 0 ? BATON_ABANDONED : reason);
 }
 
@@ -212,11 +210,11 @@ static int event_new(lua_State *L) {
 
 static int event_wait(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
-  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  baton_timeout timeout = baton_inline_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   int reason;
   BATON_WAIT(L, caller, baton_event_wait(handle->vm->executor, handle->id, timeout), reason);
-  return baton_lua_push_outcome(L, reason);
+  return baton_inline_push_outcome(L, reason);
 }
 
 static int event_change(lua_State *L, int on) {

@@ -1,6 +1,6 @@
 /*
 ** The public header of objects/: the objects of baton.process that processes wait for, their
-** handles, and how the calling process waits.
+** handles.
 */
 #ifndef BATON_OBJECTS_H
 #define BATON_OBJECTS_H
@@ -56,46 +56,12 @@ void baton_lua_check_options(lua_State *L);
 void baton_lua_name_object(lua_State *L, struct baton_handle *handle);
 /* Pushes a handle of `size` bytes, still without an object. */
 struct baton_handle *baton_lua_new_handle(lua_State *L, int kind, size_t size, int values);
-/* Returns the handle at index 1, or raises an error. */
-struct baton_handle *baton_lua_check_handle(lua_State *L, int kind);
 /* The handle at `index`, or NULL if there is another value. */
 struct baton_handle *baton_lua_test_handle(lua_State *L, int index, int kind);
 /* __gc of handles: frees the object. */
 int baton_lua_collect_handle(lua_State *L);
 /* Makes the metatable of a kind of handle. `gc` may be NULL. */
 void baton_lua_open_kind(lua_State *L, int kind, const luaL_Reg *methods, lua_CFunction gc);
-/* The calling process. Raises an error unless it may wait, if `timeout` is not 0. */
-struct baton_process *baton_lua_waiter(lua_State *L, baton_timeout timeout);
-
-/* Waits once, and then raises what is pending or sets `reason`. */
-#define BATON_WAIT(L, caller, call, reason)                 \
-  do {                                                      \
-    struct baton_wake wake_;                                \
-    baton_enter(L);                                         \
-    wake_ = (call);                                         \
-    baton_leave(L);                                         \
-    (reason) = baton_lua_after_wait(L, caller, wake_);      \
-  } while (0)
-
-/* The same for a wait that hands something over. If the process raises an error instead of using
-   it, `give_back` returns it first. */
-#define BATON_WAIT_FOR(L, caller, call, give_back, reason)                     \
-  do {                                                                         \
-    struct baton_wake wake_;                                                   \
-    enum baton_pending pending_;                                               \
-    baton_enter(L);                                                            \
-    wake_ = (call);                                                            \
-    baton_leave(L);                                                            \
-    pending_ = baton_lua_pending(caller);                                      \
-    if (pending_ != BATON_PENDING_NOTHING &&                                   \
-        (wake_.reason == BATON_DONE || wake_.reason == BATON_ABANDONED)) {     \
-      baton_enter(L);                                                          \
-      (void)(give_back);                                                       \
-      baton_leave(L);                                                          \
-      baton_lua_raise(L, caller, pending_);                                    \
-    }                                                                          \
-    (reason) = baton_lua_after_wait(L, caller, wake_);                         \
-  } while (0)
 
 /* channels.c */
 void baton_lua_open_channels(lua_State *L);

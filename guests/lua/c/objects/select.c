@@ -1,7 +1,7 @@
 /*
 ** process.select: waits for one of several events.
 */
-#include "objects/objects.h"
+#include "objects/waits.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,10 +1,9 @@
 /*
 ** require "baton.process": processes. The objects, timers and settings have files of their own.
 */
-#include "seam/internals.h"
+#include "state/checks.h"
 #include "process/process.h"
 #include "objects/objects.h"
-#include "state/state.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,12 +12,6 @@
 /* {======================================================
 ** Helpers of the module's functions
 ** ======================================================= */
-
-/* As baton_lua_caller, but inline for fast functions. */
-static inline struct baton_process *caller_of(lua_State *L) {
-  struct baton_process *process = baton_lua_running(L);
-  return l_likely(process != NULL && !process->vm->closing) ? process : baton_lua_caller(L);
-}
 
 static int push_acted(lua_State *L, int dead) {
   if (!dead) {
@@ -45,7 +38,7 @@ static int check_priority(lua_State *L, int index) {
 }
 
 static int process_spawn(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   baton_lua_spawn(L);
   baton_enter(L);
   baton_give_way(caller->vm->executor);
@@ -60,24 +53,24 @@ static int process_spawn(lua_State *L) {
 ** ======================================================= */
 
 static int process_join(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
-  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  baton_timeout timeout = baton_inline_check_timeout(L, 2);
   if (process == caller) luaL_error(L, "a process cannot join itself");
   if (!is_dead(process)) {
     struct baton_wake wake;
-    baton_lua_check_may_wait(L, caller);
+    baton_inline_check_may_wait(L, caller);
     baton_enter(L);
     wake = baton_join(caller->vm->executor, process->sched_id, timeout);
     baton_leave(L);
-    if (baton_lua_after_wait(L, caller, wake) == BATON_TIMED_OUT && !is_dead(process))
+    if (baton_inline_after_wait(L, caller, wake) == BATON_TIMED_OUT && !is_dead(process))
       return baton_lua_push_outcome(L, BATON_TIMED_OUT);
   }
   return baton_lua_push_results(L, process);
 }
 
 static int process_kill(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   if (is_dead(process)) return push_acted(L, 1);
   lua_settop(L, 2);
@@ -97,7 +90,7 @@ static int process_kill(lua_State *L) {
 static int suspend_process(
     lua_State *L, struct baton_process *caller, struct baton_process *process) {
   int outcome, is_killed;
-  if (process == caller) baton_lua_check_may_wait(L, caller);
+  if (process == caller) baton_inline_check_may_wait(L, caller);
   baton_enter(L);
   if (process == caller) baton_lua_hold_for_criticals(caller, 0);
   outcome = baton_suspend(caller->vm->executor, process->sched_id);
@@ -110,7 +103,7 @@ static int suspend_process(
 }
 
 static int process_suspend(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = lua_isnoneornil(L, 1) ? caller : baton_lua_check_process(L, 1);
   return is_dead(process) ? push_acted(L, 1) : suspend_process(L, caller, process);
 }
@@ -121,7 +114,7 @@ static int process_suspend_method(lua_State *L) {
 }
 
 static int process_resume(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   int outcome;
   if (is_dead(process)) return push_acted(L, 1);
@@ -132,7 +125,7 @@ static int process_resume(lua_State *L) {
 }
 
 static int process_priority(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   int priority;
   baton_enter(L);
@@ -143,7 +136,7 @@ static int process_priority(lua_State *L) {
 }
 
 static int process_set_priority(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   int priority = check_priority(L, 2);
   if (is_dead(process)) return push_acted(L, 1);
@@ -156,7 +149,7 @@ static int process_set_priority(lua_State *L) {
 static int process_status(lua_State *L) {
   static const char *const names[] = {
       "running", "runnable", "waiting", "sleeping", "suspended", "foreign", "dead"};
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   int state = BATON_STATE_DEAD;
   if (!is_dead(process)) {
@@ -188,7 +181,7 @@ static void set_text_or_false(lua_State *L, const char *field, const char *text)
 }
 
 static int process_stats_method(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   char thread[BATON_THREAD_NAME + 1], waits_for[BATON_BLOCKER], site[BATON_SITE];
   struct baton_time_used time;
@@ -249,12 +242,12 @@ static int handle_tostring(lua_State *L) {
 ** ======================================================= */
 
 static int process_current(lua_State *L) {
-  baton_lua_push_process(L, baton_lua_caller(L));
+  baton_lua_push_process(L, baton_inline_caller(L));
   return 1;
 }
 
 static int process_yield(lua_State *L) {
-  struct baton_process *caller = caller_of(L);
+  struct baton_process *caller = baton_inline_caller(L);
   if (l_likely(caller->foreign_states == 0)) {
     baton_enter(L);
     baton_yield(caller->vm->executor);
@@ -266,11 +259,11 @@ static int process_yield(lua_State *L) {
 
 static int sleep_until(lua_State *L, struct baton_process *caller, uint64_t until) {
   struct baton_wake wake;
-  baton_lua_check_may_wait(L, caller);
+  baton_inline_check_may_wait(L, caller);
   baton_enter(L);
   wake = baton_sleep_until(caller->vm->executor, until);
   baton_leave(L);
-  baton_lua_after_wait(L, caller, wake);
+  baton_inline_after_wait(L, caller, wake);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -283,20 +276,20 @@ static int no_sleep(lua_State *L) {
 }
 
 static int process_sleep(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   baton_timeout timeout;
   luaL_checknumber(L, 1);
-  timeout = baton_lua_check_timeout(L, 1);
+  timeout = baton_inline_check_timeout(L, 1);
   if (timeout == 0) return no_sleep(L);
   return sleep_until(
       L, caller, timeout == BATON_FOREVER ? UINT64_MAX : baton_now() + (uint64_t)timeout);
 }
 
 static int process_sleep_until(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   baton_timeout time;
   luaL_checknumber(L, 1);
-  time = baton_lua_check_timeout(L, 1);
+  time = baton_inline_check_timeout(L, 1);
   if (time != BATON_FOREVER && (uint64_t)time <= baton_now()) return no_sleep(L);
   return sleep_until(L, caller, time == BATON_FOREVER ? UINT64_MAX : (uint64_t)time);
 }
@@ -334,7 +327,7 @@ static const luaL_Reg functions[] = {{"spawn", process_spawn},
 
 /* The loader of "baton.process". */
 int baton_lua_open_process(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_process *caller = baton_inline_caller(L);
   baton_lua_push_sealed_metatable(L, BATON_SEALED_PROCESS);
   luaL_newlib(L, methods);
   baton_lua_open_hook_methods(L);

@@ -1,56 +1,39 @@
 /*
 ** Sealed objects: a program cannot forge or change them, even with the library debug.
 **
-** Our objects are full userdata that begin with a seal: an address in `seals`. Their functions
-** check the seal. They do not rely on the metatable, which debug.setmetatable can replace. The
-** library debug cannot set the user values of our objects, the upvalues of C functions, or the
-** slots of their frames.
+** Our objects are full userdata that begin with a seal: an address in `baton_lua_seals`. Their
+** functions check the seal. They do not rely on the metatable, which debug.setmetatable can
+** replace. The library debug cannot set the user values of our objects, the upvalues of C
+** functions, or the slots of their frames.
 **
 ** A private table holds what else must stay alive or be found again. The collector finds it in the
 ** slot below the main state's stack. It is not in the registry.
 */
-#include "seam/internals.h"
-#include "state/state.h"
+#include "state/checks.h"
 #include "lualib.h"
 
-static const char seals[BATON_SEALS];
+const char baton_lua_seals[BATON_SEALS];
 
 /* {======================================================
 ** Seals
 ** ======================================================= */
 
-const void *baton_lua_seal(int kind) { return &seals[kind]; }
-
-/* The beginning of a full userdata that is large enough for a seal, or NULL. A value that is no
-   argument or local value of the running function is never ours. Like lua_touserdata, this does not
-   lock. */
-static inline const struct baton_sealed *large_userdata_at(lua_State *L, int index) {
-  const StkId at = index > 0 ? L->ci->func.p + index : L->top.p + index;
-  const Udata *userdata;
-  if (l_unlikely(index <= LUA_REGISTRYINDEX || at >= L->top.p || !ttisfulluserdata(s2v(at))))
-    return NULL;
-  userdata = uvalue(s2v(at));
-  if (l_unlikely(userdata->len < sizeof(struct baton_sealed))) return NULL;
-  return (const struct baton_sealed *)getudatamem(userdata);
-}
-
-static const struct baton_sealed *sealed_at(lua_State *L, int index) {
-  const struct baton_sealed *sealed = large_userdata_at(L, index);
-  return sealed != NULL && (const char *)sealed->seal >= seals &&
-          (const char *)sealed->seal < seals + BATON_SEALS
-      ? sealed
-      : NULL;
-}
+const void *baton_lua_seal(int kind) { return baton_inline_seal(kind); }
 
 void *baton_lua_test_sealed(lua_State *L, int index, int kind) {
-  const struct baton_sealed *sealed = large_userdata_at(L, index);
-  return sealed != NULL && sealed->seal == &seals[kind] ? (void *)(size_t)sealed : NULL;
+  return baton_inline_test_sealed(L, index, kind);
 }
 
 void *baton_lua_check_sealed(lua_State *L, int index, int kind, const char *name) {
-  void *sealed = baton_lua_test_sealed(L, index, kind);
-  if (sealed == NULL) luaL_typeerror(L, index, name);
-  return sealed;
+  return baton_inline_check_sealed(L, index, kind, name);
+}
+
+static const struct baton_sealed *sealed_at(lua_State *L, int index) {
+  const struct baton_sealed *sealed = baton_inline_large_userdata(L, index);
+  return sealed != NULL && (const char *)sealed->seal >= baton_lua_seals &&
+          (const char *)sealed->seal < baton_lua_seals + BATON_SEALS
+      ? sealed
+      : NULL;
 }
 
 void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name) {
@@ -61,11 +44,11 @@ void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name) {
     lua_setfield(L, -2, "__name");
   }
   lua_pushvalue(L, -1);
-  baton_lua_keep_private(L, &seals[kind]);
+  baton_lua_keep_private(L, &baton_lua_seals[kind]);
 }
 
 void baton_lua_push_sealed_metatable(lua_State *L, int kind) {
-  baton_lua_push_private(L, &seals[kind]);
+  baton_lua_push_private(L, &baton_lua_seals[kind]);
 }
 
 void baton_lua_set_sealed_metatable(lua_State *L, int kind) {

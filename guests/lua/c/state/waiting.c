@@ -1,8 +1,7 @@
 /*
 ** The calling process and its waits: where it may wait, and what it raises or returns afterwards.
 */
-#include "seam/internals.h"
-#include "state/state.h"
+#include "state/checks.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,24 +11,33 @@
 ** Functions of a program that wait
 ** ======================================================= */
 
-struct baton_process *baton_lua_caller(lua_State *L) {
-  struct baton_process *process = baton_lua_running(L);
-  if (l_unlikely(process == NULL || process->vm->closing))
-    luaL_error(L, "no processes here: the program is ending, or this thread is not Baton's");
-  return process;
-}
+struct baton_process *baton_lua_caller(lua_State *L) { return baton_inline_caller(L); }
 
 void baton_lua_check_may_wait(lua_State *L, struct baton_process *process) {
-  if (process == process->vm->hook_process)
-    luaL_error(L, "cannot wait in a scheduler or a switch hook");
-  if (process->foreign_states > 0)
-    luaL_error(L, "cannot wait inside a call on a state that belongs to another process");
+  baton_inline_check_may_wait(L, process);
 }
 
 baton_timeout baton_lua_check_timeout(lua_State *L, int index) {
+  return baton_inline_check_timeout(L, index);
+}
+
+int baton_lua_after_wait(lua_State *L, struct baton_process *process, struct baton_wake wake) {
+  return baton_inline_after_wait(L, process, wake);
+}
+
+void baton_lua_refuse_caller(lua_State *L) {
+  luaL_error(L, "no processes here: the program is ending, or this thread is not Baton's");
+}
+
+void baton_lua_refuse_wait(lua_State *L, const struct baton_process *process) {
+  if (process == process->vm->hook_process)
+    luaL_error(L, "cannot wait in a scheduler or a switch hook");
+  luaL_error(L, "cannot wait inside a call on a state that belongs to another process");
+}
+
+baton_timeout baton_lua_read_timeout(lua_State *L, int index) {
   lua_Number seconds;
-  /* An argument that is not there is the most frequent case. Like lua_type, this does not lock. */
-  if (l_likely(L->ci->func.p + index >= L->top.p) || lua_isnil(L, index)) return BATON_FOREVER;
+  if (lua_isnil(L, index)) return BATON_FOREVER;
   seconds = luaL_checknumber(L, index);
   luaL_argcheck(L, seconds == seconds, index, "number expected, got NaN");
   if (seconds <= 0) return 0;
@@ -38,14 +46,10 @@ baton_timeout baton_lua_check_timeout(lua_State *L, int index) {
   return (baton_timeout)seconds;
 }
 
-int baton_lua_after_wait(lua_State *L, struct baton_process *process, struct baton_wake wake) {
-  if (process->killed || process->interrupted || wake.reason == BATON_INTERRUPTED) {
-    if (wake.reason == BATON_INTERRUPTED) process->interrupted = 1;
-    baton_lua_raise_pending(L, process);
-  }
-  if (l_unlikely(wake.reason == BATON_FORBIDDEN))
-    luaL_error(L, "cannot wait inside process.critical");
-  return (int)wake.reason;
+void baton_lua_end_wait(lua_State *L, struct baton_process *process, int reason) {
+  if (reason == BATON_INTERRUPTED) process->interrupted = 1;
+  baton_lua_raise_pending(L, process);
+  if (reason == BATON_FORBIDDEN) luaL_error(L, "cannot wait inside process.critical");
 }
 
 int baton_lua_push_outcome(lua_State *L, int reason) {

@@ -26,6 +26,55 @@ fn unless_refused<E>(
     if refused { misuse() } else { wake.into() }
 }
 
+// Where a process has to wait or to be woken. These are functions of their own, so that the ones
+// above save no registers for them, and by C's convention, so that they can be called last.
+
+#[inline(never)]
+extern "C" fn semaphore_wait(vm: Inside<'_>, id: u64, timeout: i64) -> CWake {
+    match SemaphoreId::from_bits(id) {
+        Some(id) => vm
+            .block_on(|sched| sched.semaphore_wait(id, deadline(timeout)))
+            .into(),
+        None => Wake::because(WakeReason::Closed).into(),
+    }
+}
+
+/// Returns whether the count stays below the limit of an integer of Lua.
+#[inline(never)]
+extern "C" fn semaphore_signal(vm: Inside<'_>, id: u64, n: u64) -> c_int {
+    let Some(id) = SemaphoreId::from_bits(id) else {
+        return 1;
+    };
+    let count = vm.sched(|sched| sched.semaphore_count(id));
+    let fits = count
+        .checked_add(n)
+        .is_some_and(|sum| sum <= i64::MAX as u64);
+    if fits {
+        vm.with_sched(|sched| sched.semaphore_signal(id, n));
+    }
+    fits.into()
+}
+
+#[inline(never)]
+extern "C" fn channel_send(vm: Inside<'_>, id: u64, value: u64, timeout: i64) -> CWake {
+    match ChannelId::from_bits(id) {
+        Some(id) => vm
+            .block_on(|sched| sched.channel_send(id, value, deadline(timeout)))
+            .into(),
+        None => Wake::because(WakeReason::Closed).into(),
+    }
+}
+
+#[inline(never)]
+extern "C" fn channel_receive(vm: Inside<'_>, id: u64, timeout: i64) -> CWake {
+    match ChannelId::from_bits(id) {
+        Some(id) => vm
+            .block_on(|sched| sched.channel_receive(id, deadline(timeout)))
+            .into(),
+        None => Wake::because(WakeReason::Closed).into(),
+    }
+}
+
 /// The object of a handle of the C half (`enum baton_object`), as names and reports know it.
 fn object(kind: c_int, id: u64) -> Option<Blocker> {
     match kind {
@@ -63,14 +112,15 @@ bridge! {
 
     fn baton_semaphore_wait(vm, id: u64, timeout: i64) -> CWake {
         match SemaphoreId::from_bits(id) {
-            Some(id) => vm.semaphore_wait(id, deadline(timeout)).into(),
-            None => Wake::because(WakeReason::Closed).into(),
+            Some(id) if vm.semaphore_take(id) => Wake::because(WakeReason::Done).into(),
+            _ => semaphore_wait(vm, id, timeout),
         }
     }
 
-    fn baton_semaphore_signal(vm, id: u64, n: u64) {
-        if let Some(id) = SemaphoreId::from_bits(id) {
-            vm.semaphore_signal(id, n);
+    fn baton_semaphore_signal(vm, id: u64, n: u64) -> c_int {
+        match SemaphoreId::from_bits(id) {
+            Some(id) if vm.semaphore_put(id, n) => 1,
+            _ => semaphore_signal(vm, id, n),
         }
     }
 
@@ -181,15 +231,15 @@ bridge! {
 
     fn baton_channel_send(vm, id: u64, value: u64, timeout: i64) -> CWake {
         match ChannelId::from_bits(id) {
-            Some(id) => vm.channel_send(id, value, deadline(timeout)).into(),
-            None => Wake::because(WakeReason::Closed).into(),
+            Some(id) if vm.channel_put(id, value) => Wake::because(WakeReason::Done).into(),
+            _ => channel_send(vm, id, value, timeout),
         }
     }
 
     fn baton_channel_receive(vm, id: u64, timeout: i64) -> CWake {
-        match ChannelId::from_bits(id) {
-            Some(id) => vm.channel_receive(id, deadline(timeout)).into(),
-            None => Wake::because(WakeReason::Closed).into(),
+        match ChannelId::from_bits(id).and_then(|id| vm.channel_take(id)) {
+            Some(value) => Wake { value, ..Wake::because(WakeReason::Done) }.into(),
+            None => channel_receive(vm, id, timeout),
         }
     }
 

@@ -83,7 +83,8 @@ pub enum Deadline {
     At(Instant),
 }
 
-/// Why a wait ended.
+/// Why a wait ended. The numbers are those of `enum baton_reason` in `baton.h`.
+#[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WakeReason {
     /// The wait was successful.
@@ -102,10 +103,11 @@ pub enum WakeReason {
     /// A signal interrupted the wait. The process raises an error that it may handle.
     Interrupted,
     /// The process is in a critical section, so it must not wait.
-    Forbidden,
+    Forbidden = 8,
 }
 
-/// How a wait ended. The process reads it when it runs again.
+/// How a wait ended. The process reads it when it runs again. In C, this is `struct baton_wake`.
+#[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wake {
     /// Why it ended.

@@ -92,6 +92,7 @@ type OfThisThread = PhantomData<*const ()>;
 /// A token: the calling thread is inside the VM, and owns guest state and the scheduler.
 ///
 /// Only entering the VM gives it out. It dereferences to the [`Vm`], for what any thread may do.
+#[repr(transparent)]
 pub struct Inside<'vm> {
     pub(in crate::vm) vm: &'vm Vm,
     of_this_thread: OfThisThread,

@@ -21,7 +21,7 @@ const FOLDERS: [&str; 10] = [
 
 /// Faces that are not named after their folder. `seam.h` is not a face: the build includes it
 /// before each of Lua's own files.
-const OTHER_FACES: [&str; 2] = ["seam/guest.h", "seam/internals.h"];
+const OTHER_FACES: [&str; 3] = ["seam/guest.h", "seam/internals.h", "state/checks.h"];
 
 /// The header that redirects calls of Lua's own files. It may name functions of any folder.
 const NAMES_FOR_LUA: &str = "seam/seam.h";

@@ -250,12 +250,6 @@ impl<C> Scheduler<C> {
         self.ask(pid, |process| process.preemptible)
     }
 
-    /// Whether the current process may be preempted.
-    #[inline]
-    pub fn current_is_preemptible(&self) -> Option<bool> {
-        (self.current != NIL).then(|| self.processes[self.current].preemptible)
-    }
-
     /// Sets whether a process may be preempted.
     pub fn set_preemptible(&mut self, pid: ProcessId, preemptible: bool) {
         if let Some(index) = self.processes.find(pid) {

@@ -13,6 +13,11 @@ pub struct RunQueueSummary {
     pub rivals: bool,
     /// A more urgent process is runnable.
     pub outranked: bool,
+    /// There are no rivals, and the current process is in no critical section, where it only keeps
+    /// them waiting.
+    pub is_alone: bool,
+    /// Whether the current process may be preempted; `None` if none is current.
+    pub preemptible: Option<bool>,
 }
 
 /// The most processes that one decision skips.
@@ -265,21 +270,26 @@ impl<C> Scheduler<C> {
     #[inline]
     pub fn run_queue_summary(&self) -> RunQueueSummary {
         let top = self.run_queue.top();
-        if self.current == NIL {
+        let Some(process) = self.processes.slots.get(self.current as usize) else {
             let is_any = top != 0;
             return RunQueueSummary {
                 runnable: is_any,
                 rivals: is_any,
                 outranked: is_any,
+                is_alone: !is_any,
+                preemptible: None,
             };
-        }
-        let process = &self.processes[self.current];
+        };
         let level = process.priority.get();
         let is_ready = process.phase == Phase::Ready;
+        let has_equal = (top == level) & (process.next != self.current);
+        let rivals = (top > level) | has_equal;
         RunQueueSummary {
             runnable: self.census[Phase::Ready as usize] > u32::from(is_ready),
-            rivals: top > level || (top == level && process.next != self.current),
+            rivals,
             outranked: top > level,
+            is_alone: !rivals & (process.critical == 0),
+            preemptible: Some(process.preemptible),
         }
     }
 
@@ -350,6 +360,16 @@ impl<C> Scheduler<C> {
         self.counters.switches += u64::from(index != last);
         self.current = index;
         Next::Other(self.processes.id(index))
+    }
+
+    /// The process that was current last, while none is: the one that has begun to wait.
+    #[inline]
+    pub fn last_current(&self) -> Option<ProcessId> {
+        let process = self.processes.slots.get(self.last as usize)?;
+        Some(ProcessId {
+            index: self.last,
+            generation: process.generation,
+        })
     }
 
     /// Leaves no process current.

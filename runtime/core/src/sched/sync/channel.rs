@@ -102,6 +102,7 @@ impl<C> Scheduler<C> {
 
     /// Sends a value: `Done` once it is in the buffer or received. Otherwise the value was not
     /// sent.
+    #[inline]
     pub fn channel_send(&mut self, id: ChannelId, value: u64, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -124,6 +125,7 @@ impl<C> Scheduler<C> {
 
     /// Receives a value: `Done`, with the value. After a close it still returns the buffered
     /// values, then `Closed`.
+    #[inline]
     pub fn channel_receive(&mut self, id: ChannelId, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -237,6 +239,7 @@ impl<C> Scheduler<C> {
     }
 
     /// Sends a value without waiting: `None` if it would have to wait.
+    #[inline]
     pub(super) fn try_send(&mut self, id: ChannelId, value: u64) -> Option<Wake> {
         let Some(channel) = self
             .channels
@@ -265,6 +268,7 @@ impl<C> Scheduler<C> {
     }
 
     /// Receives a value without waiting: `None` if it would have to wait.
+    #[inline]
     pub(super) fn try_receive(&mut self, id: ChannelId) -> Option<Wake> {
         let Some(channel) = self.channels.get_mut(id.0) else {
             return Some(Wake::because(WakeReason::Closed));

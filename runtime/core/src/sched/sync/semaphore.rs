@@ -51,13 +51,18 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Adds to the count, which saturates, if no process waits. Returns whether it did.
+    /// Adds to the count, if no process waits and the sum is not above [`i64::MAX`]. Returns
+    /// whether it did.
     #[inline]
     #[must_use]
     pub(crate) fn semaphore_put(&mut self, id: SemaphoreId, n: u64) -> bool {
         match self.semaphores.get_mut(id.0) {
             Some(semaphore) if self.waiters.is_empty(semaphore.waiters) => {
-                semaphore.count = semaphore.count.saturating_add(n);
+                let sum = semaphore.count.checked_add(n);
+                let Some(sum) = sum.filter(|&sum| sum <= i64::MAX as u64) else {
+                    return false;
+                };
+                semaphore.count = sum;
                 true
             }
             _ => false,
@@ -65,6 +70,7 @@ impl<C> Scheduler<C> {
     }
 
     /// Waits until the count is above 0, and decrements it: `Done`.
+    #[inline]
     pub fn semaphore_wait(&mut self, id: SemaphoreId, deadline: Deadline) -> Attempt {
         let me = match self.may_wait() {
             Ok(me) => me,
@@ -88,6 +94,7 @@ impl<C> Scheduler<C> {
 
     /// Adds `n`: first wakes up to `n` waiters, then adds the rest to the count, which saturates.
     /// Returns how many were woken.
+    #[inline]
     pub fn semaphore_signal(&mut self, id: SemaphoreId, n: u64) -> usize {
         let Some(semaphore) = self.semaphores.get(id.0) else {
             return 0;

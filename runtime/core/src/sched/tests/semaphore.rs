@@ -126,9 +126,11 @@ fn without_waiting_a_semaphore_changes_only_if_no_process_is_concerned() {
     let waiting = spawn_running(&mut sched);
     assert!(sched.semaphore_take(semaphore));
     assert!(!sched.semaphore_take(semaphore));
-    assert!(sched.semaphore_put(semaphore, u64::MAX));
-    assert!(sched.semaphore_put(semaphore, 1));
-    assert_eq!(sched.semaphore_count(semaphore), u64::MAX);
+    let most = i64::MAX as u64;
+    assert!(!sched.semaphore_put(semaphore, most + 1));
+    assert!(sched.semaphore_put(semaphore, most));
+    assert!(!sched.semaphore_put(semaphore, 1));
+    assert_eq!(sched.semaphore_count(semaphore), most);
     let empty = sched.semaphore_new(0);
     assert_blocked(sched.semaphore_wait(empty, Deadline::Never));
     let killed = spawn_running(&mut sched);

@@ -44,6 +44,7 @@ impl<C> Scheduler<C> {
     }
 
     /// Puts the current process into `queue`, unless it must not wait.
+    #[inline]
     pub(in crate::sched) fn wait_in(
         &mut self,
         me: u32,
@@ -54,8 +55,14 @@ impl<C> Scheduler<C> {
         if let Some(refusal) = self.refusal_to_block(me, deadline) {
             return refusal;
         }
+        self.block_in(me, queue, ticket, deadline);
+        Attempt::Blocked
+    }
+
+    #[inline(never)]
+    fn block_in(&mut self, me: u32, queue: WaitQueue, ticket: Ticket, deadline: Deadline) {
         self.enter_queue(me, queue, ticket);
-        self.block(me, Phase::Waiting, deadline)
+        let _ = self.block(me, Phase::Waiting, deadline);
     }
 
     /// The result of an operation whose process would have to wait, but must not.
@@ -82,6 +89,7 @@ impl<C> Scheduler<C> {
     }
 
     /// Stops the current process; no process is current. The end of time is no deadline.
+    #[inline]
     pub(in crate::sched) fn block(&mut self, me: u32, phase: Phase, deadline: Deadline) -> Attempt {
         if let Deadline::At(at) = deadline
             && at.as_nanos() != u64::MAX
@@ -107,6 +115,7 @@ impl<C> Scheduler<C> {
     }
 
     /// Makes a process runnable after its wait, with the result.
+    #[inline]
     pub(in crate::sched) fn finish_wait(&mut self, index: u32, wake: Wake) {
         let process = &mut self.processes[index];
         process.wake = wake;
@@ -144,18 +153,27 @@ impl<C> Scheduler<C> {
     }
 
     /// Removes a process from every queue that it waits in.
+    #[inline]
     pub(in crate::sched) fn leave_queues(&mut self, index: u32) {
         let mut node = std::mem::replace(&mut self.processes[index].waiters, NIL);
         while node != NIL {
             let (sibling, ticket) = self.waiters.leave(node);
             node = sibling;
-            match ticket.kind {
-                Kind::Mutex => self.inherit_from_waiters(ticket.object),
-                Kind::Read | Kind::Write => self.admit_to_rwlock(ticket.object),
-                Kind::Barrier => self.leave_barrier(ticket.object),
-                Kind::Descriptor => self.watching -= 1,
-                _ => {}
+            if ticket.kind.has_waiters_that_count() {
+                self.a_waiter_has_left(ticket);
             }
+        }
+    }
+
+    /// Updates what depends on the waiters of an object, after one has left.
+    #[inline(never)]
+    fn a_waiter_has_left(&mut self, ticket: Ticket) {
+        match ticket.kind {
+            Kind::Mutex => self.inherit_from_waiters(ticket.object),
+            Kind::Read | Kind::Write => self.admit_to_rwlock(ticket.object),
+            Kind::Barrier => self.leave_barrier(ticket.object),
+            Kind::Descriptor => self.watching -= 1,
+            _ => {}
         }
     }
 }

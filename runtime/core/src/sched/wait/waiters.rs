@@ -31,6 +31,17 @@ pub(in crate::sched) enum Kind {
     Alarm,
 }
 
+impl Kind {
+    /// Whether something else depends on how many wait like that, or how urgent they are.
+    #[inline]
+    pub(in crate::sched) fn has_waiters_that_count(self) -> bool {
+        matches!(
+            self,
+            Kind::Mutex | Kind::Read | Kind::Write | Kind::Barrier | Kind::Descriptor
+        )
+    }
+}
+
 /// A queue, by the index of its sentinel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sched) struct WaitQueue(pub(in crate::sched) u32);
@@ -74,6 +85,20 @@ pub(in crate::sched) struct Waiter {
     queue: u32,
 }
 
+impl Waiter {
+    /// A sentinel without links.
+    const UNUSED: Waiter = Waiter {
+        next: NIL,
+        prev: NIL,
+        peer: NIL,
+        priority: 0,
+        ticket: Ticket::new(Kind::Sentinel, NIL),
+        process: NIL,
+        sibling: NIL,
+        queue: NIL,
+    };
+}
+
 /// The nodes of all queues.
 #[derive(Debug)]
 pub(in crate::sched) struct Waiters {
@@ -105,11 +130,13 @@ impl Waiters {
 
     /// Creates an empty queue.
     pub(in crate::sched) fn make_queue(&mut self) -> WaitQueue {
-        let index = self.allocate(Ticket::new(Kind::Sentinel, NIL), NIL);
-        let node = self.node_mut(index);
-        node.next = index;
-        node.prev = index;
-        node.queue = index;
+        let index = self.allocate();
+        *self.node_mut(index) = Waiter {
+            next: index,
+            prev: index,
+            queue: index,
+            ..Waiter::UNUSED
+        };
         WaitQueue(index)
     }
 
@@ -152,6 +179,7 @@ impl Waiters {
 
     /// Adds a node for `process` behind equally urgent ones. `sibling` is the process's first node
     /// so far.
+    #[inline]
     pub(in crate::sched) fn enter(
         &mut self,
         queue: WaitQueue,
@@ -160,12 +188,23 @@ impl Waiters {
         priority: u8,
         ticket: Ticket,
     ) -> u32 {
-        let index = self.allocate(ticket, process);
+        let index = self.allocate();
+        let is_alone = self.is_empty(queue);
         let node = self.node_mut(index);
-        node.sibling = sibling;
-        node.queue = queue.0;
-        if self.is_empty(queue) {
-            self.link_alone(index, queue, priority);
+        // As for a node that is alone in its queue, the most frequent case.
+        *node = Waiter {
+            next: queue.0,
+            prev: queue.0,
+            peer: index,
+            priority,
+            ticket,
+            process,
+            sibling,
+            queue: queue.0,
+        };
+        if is_alone {
+            let sentinel = self.node_mut(queue.0);
+            (sentinel.next, sentinel.prev) = (index, index);
         } else {
             self.link(index, priority);
         }
@@ -173,11 +212,17 @@ impl Waiters {
     }
 
     /// Removes and frees a node. Returns its sibling and its ticket.
+    #[inline]
     pub(in crate::sched) fn leave(&mut self, index: u32) -> (u32, Ticket) {
-        self.unlink(index);
-        let Waiter {
-            sibling, ticket, ..
-        } = *self.node(index);
+        let node = self.node(index);
+        let (sibling, ticket, next) = (node.sibling, node.ticket, node.next);
+        if next == node.prev {
+            // It is alone in its queue: both are the sentinel.
+            let sentinel = self.node_mut(next);
+            (sentinel.next, sentinel.prev) = (next, next);
+        } else {
+            self.unlink(index);
+        }
         self.release(index);
         (sibling, ticket)
     }
@@ -186,16 +231,6 @@ impl Waiters {
     pub(in crate::sched) fn requeue(&mut self, index: u32, priority: u8) {
         self.unlink(index);
         self.link(index, priority);
-    }
-
-    /// Adds a node to an empty queue, the most frequent case.
-    #[inline]
-    fn link_alone(&mut self, index: u32, queue: WaitQueue, priority: u8) {
-        let node = self.node_mut(index);
-        node.priority = priority;
-        (node.next, node.prev, node.peer) = (queue.0, queue.0, index);
-        let sentinel = self.node_mut(queue.0);
-        (sentinel.next, sentinel.prev) = (index, index);
     }
 
     fn link(&mut self, index: u32, priority: u8) {
@@ -256,12 +291,6 @@ impl Waiters {
             priority,
             ..
         } = *self.node(index);
-        if next == prev {
-            // It is alone in its queue: both are the sentinel.
-            let sentinel = self.node_mut(next);
-            (sentinel.next, sentinel.prev) = (next, next);
-            return;
-        }
         let is_first = self.node(prev).priority != priority;
         let is_last = self.node(next).priority != priority;
         if is_first && !is_last {
@@ -275,29 +304,29 @@ impl Waiters {
         self.node_mut(next).prev = prev;
     }
 
-    fn allocate(&mut self, ticket: Ticket, process: u32) -> u32 {
-        let node = Waiter {
-            next: NIL,
-            prev: NIL,
-            peer: NIL,
-            priority: 0,
-            ticket,
-            process,
-            sibling: NIL,
-            queue: NIL,
-        };
-        if self.free != NIL {
-            let index = self.free;
-            self.free = self.node(index).sibling;
-            *self.node_mut(index) = node;
-            return index;
+    /// A node for the caller to fill.
+    #[inline]
+    fn allocate(&mut self) -> u32 {
+        let index = self.free;
+        match self.nodes.get(index as usize) {
+            Some(node) => {
+                self.free = node.sibling;
+                index
+            }
+            None => self.add(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self) -> u32 {
         let index = self.nodes.len() as u32;
         assert!(index != NIL, "more than {NIL} waits in one VM");
-        self.nodes.push(node);
+        self.nodes.push(Waiter::UNUSED);
         index
     }
 
+    #[inline]
     fn release(&mut self, index: u32) {
         let sibling = std::mem::replace(&mut self.free, index);
         let node = self.node_mut(index);

@@ -1,5 +1,6 @@
 //! Operations of a running process. All are called inside the VM.
 
+use crate::panics::broken;
 use crate::sched::{
     Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, Scheduler, SuspendOutcome, Wake,
     WakeReason,
@@ -126,40 +127,61 @@ impl Inside<'_> {
     ///     assert_eq!(wait(Deadline::Never).reason, WakeReason::Done);
     /// });
     /// ```
+    #[inline]
     pub fn block_on(&self, f: impl FnOnce(&mut Scheduler<Context>) -> Attempt) -> Wake {
-        let outcome = self.with_inner(|inner| {
-            let Some(me) = inner.sched.current() else {
-                return Err(Wake::because(WakeReason::Dead));
-            };
-            match f(&mut inner.sched) {
-                Attempt::Ready(wake) if !inner.has_to_decide() => Err(wake),
-                Attempt::Ready(wake) => Ok((me, self.give_way(inner), Some(wake))),
-                Attempt::Blocked => Ok((me, self.plan_after_block(inner, me), None)),
-            }
+        let attempt = self.with_inner(|inner| match inner.sched.current() {
+            Some(_) => f(&mut inner.sched),
+            None => Attempt::Ready(Wake::because(WakeReason::Dead)),
         });
-        match outcome {
-            Err(wake) => wake,
-            Ok((me, jump, ready)) => {
-                self.take(jump);
-                ready.unwrap_or_else(|| self.with_inner(|inner| inner.sched.take_wake(me)))
+        match attempt {
+            Attempt::Blocked => self.reborrow().await_wake(),
+            Attempt::Ready(wake) => {
+                if self.with_inner(|inner| inner.has_to_decide()) {
+                    self.reborrow().settle();
+                }
+                wake
             }
         }
     }
 
-    /// Runs an operation that may wake other processes, and returns its result. The calling process
-    /// gives way if one of them is more urgent. [`Inside::block_on`] has an example.
-    pub fn with_sched<R>(&self, f: impl FnOnce(&mut Scheduler<Context>) -> R) -> R {
-        let (result, jump) = self.with_inner(|inner| {
-            let result = f(&mut inner.sched);
-            self.let_go_of_threads(inner);
-            let jump = if inner.has_to_decide() {
-                self.give_way(inner)
-            } else {
-                None
-            };
-            (result, jump)
+    /// Runs another process, as the calling one has begun to wait. Returns how the wait ended.
+    ///
+    /// Each return after a switch costs a misprediction. So this is the last call of an operation,
+    /// and by the convention of C, in which a [`Wake`] is returned in registers up to the caller in
+    /// C.
+    #[inline(never)]
+    extern "C-unwind" fn await_wake(self) -> Wake {
+        let (me, jump) = self.with_inner(|inner| {
+            let me = inner
+                .sched
+                .last_current()
+                .unwrap_or_else(|| broken("no process has begun to wait"));
+            (me, self.plan_after_block(inner, me))
         });
         self.take(jump);
+        self.with_inner(|inner| inner.sched.take_wake(me))
+    }
+
+    /// After an operation that did not wait: gives way if it has woken a more urgent process, and
+    /// updates the hints.
+    #[inline(never)]
+    fn settle(self) {
+        let jump = self.with_inner(|inner| self.give_way(inner));
+        self.take(jump);
+    }
+
+    /// Runs an operation that may wake other processes, and returns its result. The calling process
+    /// gives way if one of them is more urgent. [`Inside::block_on`] has an example.
+    #[inline]
+    pub fn with_sched<R>(&self, f: impl FnOnce(&mut Scheduler<Context>) -> R) -> R {
+        let (result, has_to_decide) = self.with_inner(|inner| {
+            let result = f(&mut inner.sched);
+            self.let_go_of_threads(inner);
+            (result, inner.has_to_decide())
+        });
+        if has_to_decide {
+            self.reborrow().settle();
+        }
         result
     }
 

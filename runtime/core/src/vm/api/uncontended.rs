@@ -1,8 +1,8 @@
 //! The uncontended path of semaphores and channels, the most frequent operations.
 //!
 //! If no process has to wait and none has to be woken, the call only changes the count or the
-//! buffer. Otherwise it takes the slow path. The slow path is in separate functions, so that the
-//! uncontended path does not save registers for it.
+//! buffer: `take` and `put`. Otherwise it is an operation like any other. A caller that tries the
+//! first in a function of its own saves no registers for the second.
 
 use crate::sched::{ChannelId, Deadline, SemaphoreId, Wake, WakeReason};
 use crate::vm::Inside;
@@ -24,14 +24,9 @@ impl Inside<'_> {
     /// ```
     #[inline]
     pub fn semaphore_wait(&self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
-        if self.with_inner(|inner| inner.sched.semaphore_take(semaphore)) {
+        if self.semaphore_take(semaphore) {
             return Wake::because(WakeReason::Done);
         }
-        self.reborrow().semaphore_wait_slow(semaphore, deadline)
-    }
-
-    #[inline(never)]
-    fn semaphore_wait_slow(self, semaphore: SemaphoreId, deadline: Deadline) -> Wake {
         self.block_on(|sched| sched.semaphore_wait(semaphore, deadline))
     }
 
@@ -40,14 +35,9 @@ impl Inside<'_> {
     /// is more urgent. Inside the VM. [`Inside::semaphore_wait`] has an example.
     #[inline]
     pub fn semaphore_signal(&self, semaphore: SemaphoreId, n: u64) -> usize {
-        if self.with_inner(|inner| inner.sched.semaphore_put(semaphore, n)) {
+        if self.semaphore_put(semaphore, n) {
             return 0;
         }
-        self.reborrow().semaphore_signal_slow(semaphore, n)
-    }
-
-    #[inline(never)]
-    fn semaphore_signal_slow(self, semaphore: SemaphoreId, n: u64) -> usize {
         self.with_sched(|sched| sched.semaphore_signal(semaphore, n))
     }
 
@@ -67,14 +57,9 @@ impl Inside<'_> {
     /// ```
     #[inline]
     pub fn channel_send(&self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
-        if self.with_inner(|inner| inner.sched.channel_put(channel, value)) {
+        if self.channel_put(channel, value) {
             return Wake::because(WakeReason::Done);
         }
-        self.reborrow().channel_send_slow(channel, value, deadline)
-    }
-
-    #[inline(never)]
-    fn channel_send_slow(self, channel: ChannelId, value: u64, deadline: Deadline) -> Wake {
         self.block_on(|sched| sched.channel_send(channel, value, deadline))
     }
 
@@ -83,17 +68,39 @@ impl Inside<'_> {
     /// urgent sender that this wakes. Inside the VM. [`Inside::channel_send`] has an example.
     #[inline]
     pub fn channel_receive(&self, channel: ChannelId, deadline: Deadline) -> Wake {
-        match self.with_inner(|inner| inner.sched.channel_take(channel)) {
+        match self.channel_take(channel) {
             Some(value) => Wake {
                 value,
                 ..Wake::because(WakeReason::Done)
             },
-            None => self.reborrow().channel_receive_slow(channel, deadline),
+            None => self.block_on(|sched| sched.channel_receive(channel, deadline)),
         }
     }
 
-    #[inline(never)]
-    fn channel_receive_slow(self, channel: ChannelId, deadline: Deadline) -> Wake {
-        self.block_on(|sched| sched.channel_receive(channel, deadline))
+    /// Decrements the semaphore's count, if it is above 0. Returns whether it did. Inside the VM.
+    #[inline]
+    pub fn semaphore_take(&self, semaphore: SemaphoreId) -> bool {
+        self.with_inner(|inner| inner.sched.semaphore_take(semaphore))
+    }
+
+    /// Adds `n` to the semaphore's count, if no process waits and the sum is not above
+    /// [`i64::MAX`]. Returns whether it did. Inside the VM.
+    #[inline]
+    pub fn semaphore_put(&self, semaphore: SemaphoreId, n: u64) -> bool {
+        self.with_inner(|inner| inner.sched.semaphore_put(semaphore, n))
+    }
+
+    /// Puts a value into the channel's buffer, if it has room and no process waits. Returns whether
+    /// it did. Inside the VM.
+    #[inline]
+    pub fn channel_put(&self, channel: ChannelId, value: u64) -> bool {
+        self.with_inner(|inner| inner.sched.channel_put(channel, value))
+    }
+
+    /// Takes the first value from the channel's buffer, if there is one and no sender waits. Inside
+    /// the VM.
+    #[inline]
+    pub fn channel_take(&self, channel: ChannelId) -> Option<u64> {
+        self.with_inner(|inner| inner.sched.channel_take(channel))
     }
 }

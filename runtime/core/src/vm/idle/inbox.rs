@@ -177,19 +177,24 @@ impl Inside<'_> {
 }
 
 impl Vm {
-    /// The time for which to set the wait for the earliest deadline. With slack it is later, so
-    /// that one wake-up serves all deadlines that are due by then.
-    #[inline]
+    /// The time for which to set the wait for the earliest deadline, or for the next report on a
+    /// held thread.
     pub(in crate::vm) fn next_deadline(&self, inner: &Inner) -> Option<Instant> {
-        let slack = self.parameters.timer_slack.nanos();
-        let earliest = inner.sched.next_deadline();
-        let earliest =
-            earliest.map(|earliest| Instant::from_nanos(earliest.as_nanos().saturating_add(slack)));
+        let earliest = self.deadline_of_scheduler(inner);
         if inner.held_threads.is_empty() {
             return earliest;
         }
         let to_report = inner.held_threads.next(self.parameters.warn_blocked.get());
         [earliest, to_report].into_iter().flatten().min()
+    }
+
+    /// The earliest deadline. With slack it is later, so that one wake-up serves all deadlines that
+    /// are due by then.
+    #[inline]
+    pub(in crate::vm) fn deadline_of_scheduler(&self, inner: &Inner) -> Option<Instant> {
+        let earliest = inner.sched.next_deadline()?.as_nanos();
+        let slack = self.parameters.timer_slack.nanos();
+        Some(Instant::from_nanos(earliest.saturating_add(slack)))
     }
 }
 

@@ -95,6 +95,7 @@ impl HeldThreads {
 impl Inner {
     /// Notes held threads. To be called when processes are kept aside, or were.
     #[cold]
+    #[inline(never)]
     pub(in crate::vm) fn note_held_threads(&mut self) {
         let held = self.sched.held_carriers();
         self.held_threads.note(Instant::now(), held);

@@ -1,7 +1,7 @@
 //! Hints that the owner writes for the monitor: relaxed stores. Correctness does not depend on
 //! them; they only decide when the monitor polls.
 
-use crate::sched::{RunQueueSummary, Scheduler};
+use crate::sched::RunQueueSummary;
 use crate::vm::{Inner, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
@@ -45,13 +45,12 @@ mod bits {
     pub(super) const PREEMPTIBLE: u8 = 8;
 }
 
-/// The bits for a run-queue summary; `preemptible` is its bit, or 0.
+/// The bits for a run-queue summary without [`bits::PREEMPTIBLE`].
 #[inline]
-fn bits_of(of: RunQueueSummary, preemptible: u8) -> u8 {
+fn bits_of(of: RunQueueSummary) -> u8 {
     (u8::from(of.runnable) * bits::RUNNABLE)
         | (u8::from(of.rivals) * bits::RIVALS)
         | (u8::from(of.outranked) * bits::OUTRANKED)
-        | preemptible
 }
 
 /// The run-queue summary of [`Hints`], read once.
@@ -151,55 +150,66 @@ impl Hints {
     }
 }
 
-/// Whether the running process has no rivals. In a critical section it only keeps them waiting.
-#[inline]
-fn is_alone<C>(sched: &Scheduler<C>, summary: RunQueueSummary) -> bool {
-    !summary.rivals && !sched.is_critical()
-}
-
 impl Vm {
     /// Updates the hints, and wakes the monitor if its next poll is too late for them.
     #[inline]
     pub(in crate::vm) fn update_hints(&self, inner: &mut Inner) {
-        inner.hinted_changes = inner.sched.changes();
         if inner.sched.kept_aside_count() > 0 || !inner.held_threads.is_empty() {
-            inner.note_held_threads();
+            return self.update_hints_beside_held_threads(inner);
         }
+        let deadline = self.deadline_of_scheduler(inner);
+        self.put_hints(inner, deadline);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn update_hints_beside_held_threads(&self, inner: &mut Inner) {
+        inner.note_held_threads();
+        let deadline = self.next_deadline(inner);
+        self.put_hints(inner, deadline);
+    }
+
+    #[inline(always)]
+    fn put_hints(&self, inner: &mut Inner, deadline: Option<Instant>) {
+        inner.hinted_changes = inner.sched.changes();
         let sched = &inner.sched;
         let summary = sched.run_queue_summary();
-        let is_alone = is_alone(sched, summary);
-        let deadline = self
-            .next_deadline(inner)
-            .map_or(u64::MAX, Instant::as_nanos);
-        let preemptible = match sched.current_is_preemptible() {
-            Some(true) => bits::PREEMPTIBLE,
-            Some(false) => 0,
+        let deadline = deadline.map_or(u64::MAX, Instant::as_nanos);
+        let hints = &self.hints;
+        let preemptible = match summary.preemptible {
+            Some(preemptible) => u8::from(preemptible) * bits::PREEMPTIBLE,
             // Relaxed: the owner's own.
-            None => self.hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE,
+            None => hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE,
         };
         // Relaxed (all): hints; the monitor reads them again after its own barrier before it rests.
-        let hints = &self.hints;
-        hints
-            .summary
-            .store(bits_of(summary, preemptible), Ordering::Relaxed);
+        let bits = bits_of(summary) | preemptible;
+        hints.summary.store(bits, Ordering::Relaxed);
         hints.deadline.store(deadline, Ordering::Relaxed);
         // Relaxed: as above.
         let switches = sched.counters().switches;
         hints.switches.store(switches, Ordering::Relaxed);
+        if summary.is_alone {
+            inner.alone_in_run = switches;
+        }
         // Pairs with `heavy` in the monitor's rest: either it sees these stores, or the load
         // below sees it resting.
         membarrier::light();
         // Relaxed: a hint. The monitor would not ask for the deadline before that time, and is
         // woken unless it polls by then.
         let wanted = deadline.max(hints.deadlines_from.load(Ordering::Relaxed));
-        let is_watched = sched.watching() > 0 && !self.descriptors.are_armed();
+        let is_watched = inner.sched.watching() > 0 && !self.descriptors.are_armed();
         let work_waits = summary.runnable || is_watched;
-        if self.monitor.polls_too_late(work_waits, is_watched, wanted) && sched.current().is_some()
-        {
-            self.wake_monitor(work_waits, wanted);
+        if self.monitor.polls_too_late(work_waits, is_watched, wanted) {
+            self.wake_monitor_for(inner, work_waits, wanted);
         }
-        if is_alone {
-            inner.alone_in_run = switches;
+    }
+
+    /// Wakes the monitor, unless no process runs: then the owner waits itself.
+    #[cold]
+    #[inline(never)]
+    fn wake_monitor_for(&self, inner: &Inner, work_waits: bool, wanted: u64) {
+        if inner.sched.current().is_some() {
+            self.wake_monitor(work_waits, wanted);
         }
     }
 
@@ -213,12 +223,11 @@ impl Vm {
         // cover every poll that the monitor needs now.
         let preemptible = hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE;
         let summary = inner.sched.run_queue_summary();
-        let is_alone = is_alone(&inner.sched, summary);
-        let bits = bits_of(summary, preemptible);
+        let bits = bits_of(summary) | preemptible;
         hints.summary.store(bits, Ordering::Relaxed);
         let switches = inner.sched.counters().switches;
         hints.switches.store(switches, Ordering::Relaxed);
-        if is_alone {
+        if summary.is_alone {
             inner.alone_in_run = switches;
         }
     }

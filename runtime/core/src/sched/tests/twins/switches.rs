@@ -30,14 +30,13 @@ fn running(world: &World) -> Option<u32> {
 }
 
 /// All that the monitor is shown.
-type Hints = (RunQueueSummary, Option<Instant>, Option<bool>, usize, u32);
+type Hints = (RunQueueSummary, Option<Instant>, usize, u32);
 
 fn hints(world: &World) -> Hints {
     let sched = &world.sched;
     (
         sched.run_queue_summary(),
         sched.next_deadline(),
-        sched.current_is_preemptible(),
         sched.kept_aside_count(),
         sched.watching(),
     )
@@ -69,7 +68,7 @@ fn a_fast_way_to_a_more_urgent_process_is_a_slow_preemption() {
     let slow = |world: &mut World, _| {
         let left = running(world);
         let may_give_way = world.sched.current_should_yield()
-            && world.sched.current_is_preemptible() == Some(true);
+            && world.sched.run_queue_summary().preemptible == Some(true);
         let next = world.sched.preempt_current(Preemption::MoreUrgent);
         (may_give_way, chosen(world, left, next))
     };
@@ -89,17 +88,21 @@ fn a_fast_way_to_a_more_urgent_process_is_a_slow_preemption() {
     twins.agree();
 }
 
-/// The fast path computes the summary anew, and leaves the other hints as they are.
+/// The fast path computes the summary anew, and leaves the other hints as they are; of the summary,
+/// whether the running process may be preempted.
 #[test]
 fn a_fast_suspension_is_a_slow_one_and_a_choice() {
     let fast = |world: &mut World, _| {
         let before = hints(world);
         let handoff = world.sched.suspend_by_handoff()?;
-        let summary = world.sched.run_queue_summary();
+        let summary = RunQueueSummary {
+            preemptible: before.0.preemptible,
+            ..world.sched.run_queue_summary()
+        };
         Some((
             SuspendOutcome::CurrentMustSwitch,
             handed_off(world, handoff),
-            (summary, before.1, before.2, before.3, before.4),
+            (summary, before.1, before.2, before.3),
         ))
     };
     let slow = |world: &mut World, _| {
