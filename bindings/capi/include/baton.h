@@ -96,6 +96,20 @@ struct baton_spawn_options {
 /* Returns the process's id. 0 if there cannot be another process; writes a message then. */
 BATON_INSIDE uint64_t baton_spawn(
     const void *vm, const struct baton_spawn_options *options, char *message, size_t size);
+
+struct baton_time_used {
+  double running, cpu; /* seconds; processor time is at most the time of the process's runs */
+};
+
+/* What the scheduler knew of a process at its end. */
+struct baton_last_account {
+  struct baton_time_used time;
+  int priority;
+};
+/* The last call of the running process: it has ended, and the runtime is about to return from it.
+   Its id is stale then. */
+BATON_INSIDE struct baton_last_account baton_end(const void *vm);
+/* Forgets a process that has ended otherwise, or never begins. */
 BATON_INSIDE void baton_forget(const void *vm, uint64_t process);
 /* Ends a process that has not run yet. Returns 0 if it has. */
 BATON_INSIDE int baton_end_unstarted(const void *vm, uint64_t process);
@@ -145,9 +159,6 @@ BATON_INSIDE void baton_set_priority(const void *vm, uint64_t process, int prior
 BATON_INSIDE void baton_set_user_data(const void *vm, uint64_t process, uintptr_t user_data);
 BATON_INSIDE int baton_state(const void *vm, uint64_t process);
 
-struct baton_time_used {
-  double running, cpu; /* seconds; processor time is at most the time of the process's runs */
-};
 BATON_INSIDE struct baton_time_used baton_time_used(const void *vm, uint64_t process);
 BATON_INSIDE void baton_stack_bounds(
     const void *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);

@@ -4,6 +4,7 @@
 #ifndef BATON_RECORD_H
 #define BATON_RECORD_H
 
+#include "baton.h"
 #include "gate.h"
 
 struct lua_State;
@@ -69,6 +70,8 @@ struct baton_vm {
   struct baton_process *heir;
   uint64_t next_id;
   uint64_t living;             /* processes beside the main one */
+  void *process_metatable;     /* of the handles of processes; a private table keeps it alive */
+  unsigned warm_threads;       /* Lua threads of ended processes, kept for others (handles.c) */
   int failures;                /* processes that failed and were not joined */
   int in_report;
   int outstanding;             /* calls that were retaken and have not returned */
@@ -111,7 +114,8 @@ struct baton_vm {
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };
 
-/* User values of a process's handle. */
+/* User values of a process's handle. The thread's place has the result if the thread was given to
+   another process; in the main process's handle, the first thread that is kept for others. */
 enum {
   BATON_UV_THREAD = 1,
   BATON_UV_DATA,
@@ -125,12 +129,13 @@ enum {
 
 /*
 ** One process. Lies in its handle (a full userdata). The registry holds the main process's handle.
-** Each handle of a living process holds the next one's (BATON_UV_NEXT). The VM lock guards it; `L`,
-** `vm` and `global` never change.
+** Each handle of a living process holds the next one's (BATON_UV_NEXT). The VM lock guards it. `vm`
+** and `global` never change.
 */
 struct baton_process {
   const void *seal;                    /* marks our objects (sealed.c); must be first */
-  struct lua_State *L;                 /* its base state */
+  /* its base state; the main one if it was given to another process after the end */
+  struct lua_State *L;
   struct baton_vm *vm;
   struct global_State *global;
   struct baton_mark *marks;
@@ -139,7 +144,8 @@ struct baton_process {
   struct baton_collection *collection;
   /* its C stack is from `stack_low` to `stack_high`; the guard below it begins at `stack_guard` */
   uintptr_t stack_guard, stack_low, stack_high;
-  uint64_t sched_id;
+  uint64_t sched_id;             /* 0: the scheduler has forgotten it */
+  struct baton_last_account last; /* once the scheduler has forgotten it */
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
   struct baton_use use;         /* the object of its retaken call */
@@ -185,6 +191,9 @@ struct baton_process {
   unsigned char is_ending;      /* they are being notified */
   unsigned char killed_by_link;
   unsigned char has_ended;      /* its body has ended; its exit hook may run */
+  unsigned char shows_thread;   /* the program may know its Lua thread */
+  unsigned char has_no_thread;  /* its Lua thread was given to another process, or may be */
+  unsigned char results;        /* then: the number of its results, 0 or 1 */
   int spawn_line;               /* where it was spawned; 0: not known */
   /* and the chunk: a string of Lua's, which BATON_UV_SITE keeps alive */
   const char *spawn_source;

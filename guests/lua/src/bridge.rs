@@ -9,7 +9,7 @@ use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
     SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
 };
-use baton_core::vm::{ForeignCall, Inside, Offloaded, Spawned, Vm};
+use baton_core::vm::{ForeignCall, Inside, Offloaded, Spawned, TimeUsed, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
 use std::ffi::{CStr, c_char, c_int};
@@ -42,6 +42,22 @@ pub(crate) struct CSpawn {
 struct CTimeUsed {
     running: f64,
     cpu: f64,
+}
+
+impl From<TimeUsed> for CTimeUsed {
+    fn from(used: TimeUsed) -> CTimeUsed {
+        CTimeUsed {
+            running: used.running.as_secs_f64(),
+            cpu: used.cpu.as_secs_f64(),
+        }
+    }
+}
+
+/// `struct baton_last_account`.
+#[repr(C)]
+struct CLastAccount {
+    time: CTimeUsed,
+    priority: c_int,
 }
 
 const MISUSE: u32 = 7;
@@ -140,6 +156,11 @@ mod signals;
 mod threads;
 
 bridge! {
+    fn baton_end(vm) -> CLastAccount {
+        let last = vm.end();
+        CLastAccount { time: last.time.into(), priority: last.priority.get().into() }
+    }
+
     fn baton_forget(vm, pid: u64) {
         if let Some(pid) = process(pid) {
             vm.forget(pid);
@@ -321,8 +342,7 @@ bridge! {
     }
 
     fn baton_time_used(vm, pid: u64) -> CTimeUsed {
-        let used = process(pid).map(|pid| vm.time_used(pid)).unwrap_or_default();
-        CTimeUsed { running: used.running.as_secs_f64(), cpu: used.cpu.as_secs_f64() }
+        process(pid).map(|pid| vm.time_used(pid)).unwrap_or_default().into()
     }
 
     fn baton_stack_used(vm, pid: u64) -> usize {

@@ -1,5 +1,5 @@
-//! Tests major collections of a large heap beside other processes. They run in steps; in the middle
-//! of one, all functions of the collector must work as ever.
+//! Tests the collector beside processes: major collections of a large heap, which run in steps, and
+//! Lua threads of ended processes, which serve other processes.
 
 mod harness;
 
@@ -16,6 +16,15 @@ cases! {
         a_finalizer_that_never_returns_stops_no_process,
         weak_tables_and_ephemerons,
         processes_that_are_killed_in_the_middle;
+    mod threads from "collector/threads.lua":
+        results_stay_after_the_thread_has_served_others,
+        a_thread_that_the_program_knows_serves_no_other,
+        a_thread_known_by_debug_sethook_serves_no_other,
+        what_a_process_held_can_be_collected,
+        closed_variables_and_upvalues_survive_the_process,
+        many_processes_that_end_together_leave_little_memory,
+        deep_and_wide_calls_leave_their_thread_to_the_collector,
+        an_ended_process_still_has_its_priority_and_times;
 }
 
 /// Returns the most memory in use, in KiB, while a program replaces the objects of a large heap.

@@ -70,6 +70,7 @@ static int running(lua_State *L) {
     if (is_main) {
       baton_enter(L);
       setthvalue(L, s2v(L->top.p - 1), process->L);
+      process->shows_thread = 1;
       baton_leave(L);
     }
   }

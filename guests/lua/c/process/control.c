@@ -13,45 +13,56 @@ static int is_dead(const struct baton_process *process) { return process->outcom
 ** Spawning
 ** ======================================================= */
 
-/* Makes the process that calls f(...). The stack has f and its arguments. Leaves only the
-   handle. */
-static struct baton_process *make_process(
-    lua_State *L, struct baton_process *caller, struct baton_spawn_options *options, int name) {
-  struct baton_process *process;
-  luaL_checkstack(L, 6, "too many arguments");
-  if (name) lua_pushvalue(L, name);
-  process = baton_lua_new_process(L, caller->vm, options);
-  if (process == NULL) lua_error(L);
-  if (name) {
-    size_t length;
-    const char *text = lua_tolstring(L, -2, &length);
-    baton_lua_set_name(process, text, length);
-    lua_pushvalue(L, -2);
-    lua_setiuservalue(L, -2, BATON_UV_NAME);
-    lua_remove(L, -2);
+/* Moves f and its arguments, which begin at index `first`, to the process. Leaves only the handle,
+   which is above them. */
+static void pass_call(lua_State *L, struct baton_process *process, int first) {
+  lua_State *to = process->L;
+  StkId value, handle;
+  baton_enter(L);
+  value = L->ci->func.p + first;
+  handle = L->top.p - 1;
+  for (; value < handle; value++) {
+    setobjs2s(to, to->top.p, value);
+    to->top.p++;
   }
-  lua_insert(L, 1);
-  if (name) lua_remove(L, 2); /* the name was the first value, before f */
-  lua_xmove(L, process->L, lua_gettop(L) - 1);
+  setobjs2s(L, L->ci->func.p + 1, handle);
+  L->top.p = L->ci->func.p + 2;
+  baton_leave(L);
+}
+
+/* Makes the process that calls f(...). The stack has f and its arguments; below them, the name if
+   there is one. Leaves only the handle. */
+static struct baton_process *make_process(lua_State *L, struct baton_process *caller,
+    struct baton_spawn_options *options, int has_name) {
+  struct baton_process *process = baton_lua_new_process(L, caller->vm, options);
+  if (process == NULL) lua_error(L);
+  if (has_name) {
+    size_t length;
+    const char *text = lua_tolstring(L, 1, &length);
+    baton_lua_set_name(process, text, length);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, BATON_UV_NAME);
+  }
+  pass_call(L, process, has_name ? 2 : 1);
   return process;
 }
 
 struct baton_process *baton_lua_spawn(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_spawn_options options;
-  int name = 0;
+  int has_name = 0;
   memset(&options, 0, sizeof options);
   options.preemptible = 1;
   if (lua_istable(L, 1)) {
     luaL_checktype(L, 2, LUA_TFUNCTION);
     baton_lua_read_spawn_options(L, 1, &options);
-    if (!lua_isnil(L, -1)) name = 1;
+    has_name = !lua_isnil(L, -1);
     lua_replace(L, 1);
-    if (!name) lua_remove(L, 1);
+    if (!has_name) lua_remove(L, 1);
   } else {
     luaL_checktype(L, 1, LUA_TFUNCTION);
   }
-  return make_process(L, caller, &options, name);
+  return make_process(L, caller, &options, has_name);
 }
 
 /* }====================================================== */

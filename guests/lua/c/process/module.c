@@ -129,7 +129,8 @@ static int process_priority(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
   int priority;
   baton_enter(L);
-  priority = baton_priority(caller->vm->executor, process->sched_id);
+  priority = process->sched_id == 0 ? process->last.priority
+                                    : baton_priority(caller->vm->executor, process->sched_id);
   baton_leave(L);
   lua_pushinteger(L, priority);
   return 1;
@@ -187,7 +188,8 @@ static int process_stats_method(lua_State *L) {
   struct baton_time_used time;
   size_t stack;
   baton_enter(L);
-  time = baton_time_used(caller->vm->executor, process->sched_id);
+  time = process->sched_id == 0 ? process->last.time
+                                : baton_time_used(caller->vm->executor, process->sched_id);
   stack = baton_stack_used(caller->vm->executor, process->sched_id);
   baton_bound_to(caller->vm->executor, process->sched_id, thread, sizeof thread);
   baton_blocker(caller->vm->executor, process->sched_id, waits_for, sizeof waits_for);
@@ -207,9 +209,25 @@ static int process_stats_method(lua_State *L) {
   return 1;
 }
 
+/* Pushes the method of that name, if there is one. Upvalue 1 is the table of methods. */
+static int push_method(lua_State *L, const TValue *key) {
+  const TValue *method;
+  if (!ttisshrstring(key)) return 0;
+  method = luaH_getshortstr(hvalue(&clCvalue(s2v(L->ci->func.p))->upvalue[0]), tsvalue(key));
+  if (isempty(method)) return 0;
+  baton_enter(L);
+  setobj2s(L, L->top.p, method);
+  api_incr_top(L);
+  baton_leave(L);
+  return 1;
+}
+
 static int handle_index(lua_State *L) {
-  struct baton_process *process = baton_lua_check_process(L, 1);
-  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  struct baton_process *process = baton_inline_check_sealed(L, 1, BATON_SEALED_PROCESS, "process");
+  const char *key;
+  lua_settop(L, 2);
+  if (l_likely(push_method(L, s2v(L->ci->func.p + 2)))) return 1;
+  key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(key, "id") == 0) {
     lua_pushinteger(L, (lua_Integer)process->id);
   } else if (strcmp(key, "name") == 0) {
@@ -224,8 +242,7 @@ static int handle_index(lua_State *L) {
       lua_setiuservalue(L, 1, BATON_UV_DATA);
     }
   } else {
-    lua_pushvalue(L, 2);
-    lua_rawget(L, lua_upvalueindex(1));
+    lua_pushnil(L);
   }
   return 1;
 }

@@ -159,14 +159,12 @@ static int open_vm(lua_State *L) {
   struct baton_process *first = lua_touserdata(L, 1), *process;
   struct baton_vm *vm = first->vm;
   baton_lua_open_private(L);
-  baton_lua_open_handles(L);
+  baton_lua_open_handles(L, vm);
   process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
   *process = *first;
   baton_lua_set_name(process, "main", 4);
   process->seal = baton_lua_seal(BATON_SEALED_PROCESS);
   baton_lua_set_sealed_metatable(L, BATON_SEALED_PROCESS);
-  lua_pushthread(L);
-  lua_setiuservalue(L, -2, BATON_UV_THREAD);
   lua_pushliteral(L, "main");
   lua_setiuservalue(L, -2, BATON_UV_NAME);
   baton_lua_keep_private(L, vm);
@@ -331,7 +329,7 @@ void baton_lua_run(struct baton_process *process) {
     return;
   }
   baton_enter(process->L);
-  baton_lua_let_go_of_handle(process);
+  baton_lua_end_record(process);
 }
 
 /* }====================================================== */

@@ -11,9 +11,10 @@
 **   ldo.c        LUAI_THROW finds the handler on the current C stack. luaD_shrinkstack is wrapped.
 **                lua_resume notes its coroutine. A yield at a process's base has the same message
 **                as in stock Lua's main chunk.
-**   lapi.c       lua_callk and lua_pcallk are wrapped. Three functions that do not lock now lock.
-**                lua_setwarnf may be called inside. lua_gc gives memory back to the system after a
-**                large full collection.
+**   lapi.c       lua_callk and lua_pcallk are wrapped. lua_pushthread notes that the program may
+**                know a process's thread. Three functions that do not lock now lock. lua_setwarnf
+**                may be called inside. lua_gc gives memory back to the system after a large full
+**                collection.
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it. A coroutine that
 **                is being closed is noted. In a simulated run, the hash seed is the run's.
 **   lfunc.c      Calls of __close methods are marked.
@@ -145,6 +146,7 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 #define lua_upvaluejoin baton_stock_upvaluejoin
 #define lua_setwarnf baton_stock_setwarnf
 #define lua_gc baton_stock_gc
+#define lua_pushthread baton_stock_pushthread
 #endif
 
 #if defined(BATON_IN_LFUNC)

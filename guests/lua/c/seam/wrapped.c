@@ -22,6 +22,7 @@ LUA_API void baton_stock_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2,
 LUA_API void baton_stock_close(lua_State *L);
 LUA_API int baton_stock_closethread(lua_State *L, lua_State *from);
 LUA_API int baton_stock_gc(lua_State *L, int what, ...);
+LUA_API int baton_stock_pushthread(lua_State *L);
 LUA_API void baton_stock_sethook(lua_State *L, lua_Hook func, int mask, int count);
 LUA_API void baton_stock_setwarnf(lua_State *L, lua_WarnFunction f, void *ud);
 
@@ -45,6 +46,13 @@ LUAI_FUNC l_noret baton_do_runerror(lua_State *L, const char *format, ...) {
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
   luaG_runerror(L, "%s", text);
+}
+
+/* Only a thread that nobody else knows can be given to another process. */
+LUA_API int lua_pushthread(lua_State *L) {
+  struct baton_process *process = baton_lua_running(L);
+  if (process != NULL && process->L == L) process->shows_thread = 1;
+  return baton_stock_pushthread(L);
 }
 
 /* Called when a coroutine with a request has yielded or ended. Inside the VM. */

@@ -35,7 +35,7 @@ static void hold_handle(lua_State *L, struct baton_process *process) {
 
 /* Unlinks the handle. A collection may free the record afterwards, so this must happen inside the
    VM. */
-void baton_lua_let_go_of_handle(struct baton_process *process) {
+static void let_go_of_handle(struct baton_process *process) {
   struct baton_process *previous = process->previous_live;
   Udata *handle = handle_of(process), *before = handle_of(previous);
   setobj(process->L, &before->uv[BATON_UV_NEXT - 1].uv, &handle->uv[BATON_UV_NEXT - 1].uv);
@@ -91,6 +91,109 @@ static void note_spawn_site(lua_State *L, struct baton_process *process) {
   luaC_barrierback(L, obj2gco(handle_of(process)), kept);
 }
 
+/* {======================================================
+** Lua threads of ended processes, kept for others
+**
+** They form a list: the main process's handle has the first, and the second slot of each one's stack
+** has the next. Threads need no barrier, as the collector visits them again at its end.
+** ======================================================= */
+
+#define MOST_WARM 64
+#define MOST_WARM_STACK (2 * BASIC_STACK_SIZE) /* in slots */
+#define MOST_WARM_FRAMES 16
+
+static TValue *thread_of(struct baton_process *process) {
+  return &handle_of(process)->uv[BATON_UV_THREAD - 1].uv;
+}
+
+/* Whether nothing is left of the process on its Lua thread, and nothing else can know it. */
+static int is_reusable(const struct baton_process *process) {
+  const lua_State *L = process->L;
+  return !process->shows_thread && process != process->vm->heir && L->ci == &L->base_ci &&
+      L->status == LUA_OK && L->openupval == NULL && L->tbclist.p == L->stack.p &&
+      stacksize(L) <= MOST_WARM_STACK && L->nci <= MOST_WARM_FRAMES &&
+      process->vm->warm_threads < MOST_WARM;
+}
+
+void baton_lua_end_thread(struct baton_process *process, int outcome) {
+  lua_State *L = process->L;
+  struct baton_process *main_process = process->vm->main_process;
+  /* above the message handler */
+  const int results = outcome == BATON_RETURNED ? (int)(L->top.p - (L->stack.p + 2)) : 0;
+  if (outcome == BATON_FAILED || results > 1 || !is_reusable(process)) {
+    L->status = BATON_STATUS_ENDED;
+    return;
+  }
+  if (results == 1) {
+    setobj(L, thread_of(process), s2v(L->stack.p + 2));
+  } else {
+    setnilvalue(thread_of(process));
+  }
+  luaC_barrierback(L, obj2gco(handle_of(process)), thread_of(process));
+  process->results = (unsigned char)results;
+  process->has_no_thread = 1;
+  process->L = process->vm->main;
+  setobj2s(L, L->stack.p + 1, thread_of(main_process));
+  L->top.p = L->stack.p + 2;
+  setthvalue(L, thread_of(main_process), L);
+  luaC_barrierback(L, obj2gco(handle_of(main_process)), thread_of(main_process));
+  process->vm->warm_threads++;
+}
+
+/* Takes a kept thread for a process, as new. Returns 0 if there is none. Inside the VM. */
+static int take_warm_thread(lua_State *L, struct baton_process *process) {
+  TValue *first = thread_of(process->vm->main_process);
+  lua_State *taken;
+  if (!ttisthread(first)) return 0;
+  taken = thvalue(first);
+  setobj(L, first, s2v(taken->stack.p + 1));
+  luaC_barrierback(L, obj2gco(handle_of(process->vm->main_process)), first);
+  process->vm->warm_threads--;
+  taken->top.p = taken->stack.p + 1;
+  taken->hook = NULL;
+  taken->hookmask = 0;
+  taken->basehookcount = 0;
+  taken->allowhook = 1;
+  resethookcount(taken);
+  memcpy(lua_getextraspace(taken), lua_getextraspace(G(L)->mainthread), LUA_EXTRASPACE);
+  process->L = taken;
+  setthvalue(L, thread_of(process), taken);
+  luaC_barrierback(L, obj2gco(handle_of(process)), thread_of(process));
+  return 1;
+}
+
+/* Gives the process, whose handle is on the top of the stack, a Lua thread with its message handler,
+   and with room for `values` more. Returns 0 without memory. */
+static int begin_thread(lua_State *L, struct baton_process *process, int values) {
+  int is_warm;
+  baton_enter(L);
+  is_warm = take_warm_thread(L, process);
+  baton_leave(L);
+  if (!is_warm) {
+    process->L = lua_newthread(L);
+    lua_setiuservalue(L, -2, BATON_UV_THREAD);
+    lua_sethook(process->L, NULL, 0, 0); /* each process has its own hooks */
+  }
+  baton_lua_begin_steps(process->L);
+  if (values + 4 > LUA_MINSTACK && !lua_checkstack(process->L, values + 4)) return 0;
+  baton_enter(L);
+  setfvalue(s2v(process->L->top.p), baton_lua_keep_traceback);
+  process->L->top.p++;
+  baton_leave(L);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* Sets the handle's metatable, which has no finalizer. */
+static void set_metatable(lua_State *L, struct baton_process *process) {
+  Udata *handle = handle_of(process);
+  baton_enter(L);
+  handle->metatable = process->vm->process_metatable;
+  luaC_objbarrier(L, handle, handle->metatable);
+  baton_leave(L);
+}
+
 /*
 ** Makes a process that will call the function below the `n` arguments on the top of `L`. Leaves its
 ** handle in their place. If it cannot, returns NULL and leaves a message on the top of the stack.
@@ -105,12 +208,9 @@ struct baton_process *baton_lua_new_process(
   memset(process, 0, sizeof *process);
   process->seal = baton_lua_seal(BATON_SEALED_PROCESS);
   process->vm = vm;
-  /* until the scheduler has the process, handle_gc must not remove it there */
-  process->outcome = BATON_RETURNED;
-  baton_lua_set_sealed_metatable(L, BATON_SEALED_PROCESS);
-  process->L = lua_newthread(L);
-  lua_setiuservalue(L, -2, BATON_UV_THREAD);
-  if (!lua_checkstack(process->L, values + 4)) { /* now: later, nothing may fail */
+  process->outcome = BATON_RETURNED; /* until the scheduler has it */
+  set_metatable(L, process);
+  if (!begin_thread(L, process, values)) { /* now: later, nothing may fail */
     lua_pop(L, 1);
     lua_pushstring(L, values > LUAI_MAXSTACK / 2 ? "too many arguments" : "not enough memory");
     return NULL;
@@ -122,8 +222,6 @@ struct baton_process *baton_lua_new_process(
   process->id = ++vm->next_id;
   pace_collector(L, vm);
   options->user_data = (uintptr_t)process;
-  lua_sethook(process->L, NULL, 0, 0); /* each process has its own hooks */
-  baton_lua_begin_steps(process->L);
   message[0] = '\0';
   baton_enter(L);
   process->sched_id = baton_spawn(vm->executor, options, message, sizeof message);
@@ -142,13 +240,22 @@ struct baton_process *baton_lua_new_process(
   return process;
 }
 
-/* Called when the timer that the process was made for will never start it. Its handle may be
-   collected, which removes the process. */
-void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
-  baton_enter(L);
+/* Forgets a process that was killed and is on no stack. Its handle may be collected then. Inside the
+   VM. */
+static void forget_killed(struct baton_process *process) {
   process->outcome = BATON_WAS_KILLED;
   process->L->status = BATON_STATUS_ENDED;
-  baton_lua_let_go_of_handle(process);
+  process->last.priority = baton_priority(process->vm->executor, process->sched_id);
+  process->last.time = baton_time_used(process->vm->executor, process->sched_id);
+  baton_forget(process->vm->executor, process->sched_id);
+  process->sched_id = 0;
+  let_go_of_handle(process);
+}
+
+/* Called when the timer that the process was made for will never start it. */
+void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
+  baton_enter(L);
+  forget_killed(process);
   baton_leave(L);
 }
 
@@ -157,11 +264,7 @@ int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   int ended;
   baton_enter(L);
   ended = baton_end_unstarted(process->vm->executor, process->sched_id);
-  if (ended) {
-    process->outcome = BATON_WAS_KILLED;
-    process->L->status = BATON_STATUS_ENDED;
-    baton_lua_let_go_of_handle(process);
-  }
+  if (ended) forget_killed(process);
   baton_leave(L);
   if (ended) lua_settop(process->L, 0);
   return ended;
@@ -169,8 +272,6 @@ int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
 
 /* Ends a process in a fork's child, where its C stack is gone. Inside the VM. */
 void baton_lua_end_in_place(struct baton_process *process) {
-  process->outcome = BATON_WAS_KILLED;
-  if (process != process->vm->main_process) process->L->status = BATON_STATUS_ENDED;
   process->marks = NULL;
   process->resumed = NULL;
   process->collection = NULL;
@@ -179,18 +280,17 @@ void baton_lua_end_in_place(struct baton_process *process) {
   process->retaken = 0;
   process->use.object = NULL;
   process->waiting_for = NULL;
-  if (process != process->vm->main_process) baton_lua_let_go_of_handle(process);
+  if (process != process->vm->main_process)
+    forget_killed(process);
+  else
+    process->outcome = BATON_WAS_KILLED;
 }
 
-static int handle_gc(lua_State *L) {
-  struct baton_process *process = baton_lua_check_process(L, 1);
-  if (process->outcome != BATON_ALIVE && process->sched_id != 0) {
-    baton_enter(L);
-    baton_forget(process->vm->executor, process->sched_id);
-    process->sched_id = 0;
-    baton_leave(L);
-  }
-  return 0;
+/* Ends the record's life. Called last by the process, inside the VM. */
+void baton_lua_end_record(struct baton_process *process) {
+  process->last = baton_end(process->vm->executor);
+  process->sched_id = 0;
+  let_go_of_handle(process);
 }
 
 void baton_lua_push_reason(lua_State *L, struct baton_process *process) {
@@ -222,6 +322,15 @@ int baton_lua_push_results(lua_State *L, struct baton_process *process) {
     return 2;
   }
   lua_pushboolean(L, process->outcome == BATON_RETURNED);
+  if (process->has_no_thread) {
+    if (process->results > 0) {
+      baton_enter(L);
+      setobj2s(L, L->top.p, thread_of(process));
+      api_incr_top(L);
+      baton_leave(L);
+    }
+    return 1 + process->results;
+  }
   count = lua_gettop(process->L) - 1;
   luaL_checkstack(L, count + 1, "too many results");
   lua_checkstack(process->L, 1);
@@ -236,11 +345,10 @@ struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm) {
   return vm->heir != NULL ? vm->heir : vm->main_process;
 }
 
-/* Sets the handle's metamethods. process/module.c adds the methods. */
-void baton_lua_open_handles(lua_State *L) {
+/* Makes the handle's metatable. process/module.c adds the methods. A handle needs no finalizer: the
+   scheduler has forgotten a process before its handle can be collected. */
+void baton_lua_open_handles(lua_State *L, struct baton_vm *vm) {
   baton_lua_new_sealed_metatable(L, BATON_SEALED_PROCESS, "baton.process*");
-  baton_lua_note_quick_finalizer(handle_gc);
-  lua_pushcfunction(L, handle_gc);
-  lua_setfield(L, -2, "__gc");
+  vm->process_metatable = hvalue(s2v(L->top.p - 1));
   lua_pop(L, 1);
 }

@@ -95,7 +95,7 @@ static void end_body(struct baton_process *process, enum baton_outcome outcome) 
   baton_enter(L);
   if (outcome == BATON_FAILED && !process->quiet) process->vm->failures++;
   process->outcome = (unsigned char)outcome;
-  L->status = BATON_STATUS_ENDED;
+  baton_lua_end_thread(process, outcome);
   baton_life_hooks.post_ending(process);
   baton_leave(L);
 }
@@ -104,9 +104,7 @@ void baton_lua_run_body(struct baton_process *process) {
   lua_State *L = process->L;
   int status = LUA_ERRRUN, was_killed;
   if (!process->killed) {
-    int arguments = lua_gettop(L) - 1;
-    lua_pushcfunction(L, baton_lua_keep_traceback);
-    lua_insert(L, 1);
+    const int arguments = lua_gettop(L) - 2; /* above the message handler and the function */
     baton_lua_set_base_depth(L);
     status = lua_pcall(L, arguments, LUA_MULTRET, 1);
   }

@@ -65,13 +65,15 @@ void baton_lua_guard_debug(lua_State *L);
 /* handles.c */
 /* Called when the timer that a process was made for will never start it. */
 void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process);
-void baton_lua_open_handles(lua_State *L);
-/* Ends the record's life. Inside the VM. */
-void baton_lua_let_go_of_handle(struct baton_process *process);
+void baton_lua_open_handles(lua_State *L, struct baton_vm *vm);
+/* Ends the record's life. Called last by the process, inside the VM. */
+void baton_lua_end_record(struct baton_process *process);
 /* The process that receives SIGINT as an interrupt. */
 struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm);
 struct baton_process *baton_lua_new_process(
     lua_State *L, struct baton_vm *vm, struct baton_spawn_options *options);
+/* The process has ended: keeps its Lua thread for another one, or for its results. Inside the VM. */
+void baton_lua_end_thread(struct baton_process *process, int outcome);
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
 void baton_lua_end_in_place(struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);

@@ -123,7 +123,7 @@ mod lock;
 mod preempt;
 mod switch;
 
-pub use api::spawn::{SpawnError, Spawned};
+pub use api::spawn::{LastAccount, SpawnError, Spawned};
 pub use ext::waker::{WakeAction, Waker};
 pub use idle::descriptors::{Keep, MOST_DESCRIPTORS};
 pub use inside::{ForeignCall, Inside};
@@ -179,6 +179,8 @@ pub struct Context {
     is_interrupted: bool,
     /// `absent` at the last end of a slice by its time.
     absent_before: u64,
+    /// The scheduler forgets it when it has ended. Its account is closed already.
+    is_forgotten_at_end: bool,
 }
 
 /// The owner's data.

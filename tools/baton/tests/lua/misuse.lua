@@ -233,7 +233,6 @@ function case.finalizers_refuse_foreign_objects_and_may_be_called_twice()
     process.rwlock(),
     process.barrier(2),
     timer,
-    process.current(),
   } do
     local gc = named("gc", getmetatable(object).__gc)
     bad(1, "gc", "expected, got no value", gc)

@@ -1,7 +1,9 @@
 //! New processes, their stacks, and forgetting dead processes.
 
-use crate::sched::{ProcessId, ProcessLimit, SpawnOptions};
-use crate::vm::{Context, Inner, Inside, ThreadRefusal, Vm};
+use crate::panics::broken;
+use crate::sched::{Priority, ProcessId, ProcessLimit, SpawnOptions};
+use crate::vm::{Context, Inner, Inside, ThreadRefusal, TimeUsed, Vm};
+use baton_sys::clock::Instant;
 use baton_sys::stack::{Stack, StackError};
 use std::fmt;
 
@@ -192,16 +194,8 @@ impl Vm {
         inner.sched.check_room().map_err(SpawnError::Limit)?;
         let stack = inner.stack(Some(stack_size)).map_err(SpawnError::Stack)?;
         let context = Context {
-            fiber: None,
             stack: Some(stack),
-            busy: 0,
-            absent: 0,
-            left_at: 0,
-            slice_began: 0,
-            slice: 0,
-            is_hooked: false,
-            is_interrupted: false,
-            absent_before: 0,
+            ..Context::default()
         };
         let spawned = match when {
             Spawned::Now => inner.sched.spawn(options, context),
@@ -212,7 +206,51 @@ impl Vm {
     }
 }
 
+/// What is kept of a process that the scheduler forgets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastAccount {
+    /// The time that it has used.
+    pub time: TimeUsed,
+    /// Its priority.
+    pub priority: Priority,
+}
+
 impl Inside<'_> {
+    /// The last call of a process that has ended: [`Guest::run`](crate::guest::Guest::run) returns
+    /// next. The scheduler then forgets it, so that its id is stale, and nobody has to call
+    /// [`Inside::forget`]. Processes that join it are woken as always.
+    ///
+    /// ```
+    /// use baton_core::sched::State;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| _ = process.vm.end());
+    ///     main.join(child);
+    ///     assert_eq!(main.vm.sched(|sched| sched.state(child)), State::Dead);
+    ///     let other = main.spawn(|_| {}); // in the same place
+    ///     assert_ne!(child, other);
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// If no process runs.
+    pub fn end(&self) -> LastAccount {
+        self.with_inner(|inner| {
+            let me = inner
+                .sched
+                .current()
+                .unwrap_or_else(|| broken("a process ends that is not current"));
+            inner.account(me, Instant::now().as_nanos());
+            let priority = inner.sched.priority(me);
+            let context = inner.context_mut(me);
+            context.is_forgotten_at_end = true;
+            LastAccount {
+                time: TimeUsed::of(context),
+                priority,
+            }
+        })
+    }
+
     /// Forgets a dead process, or one that no timer will fire. Its id is stale afterwards.
     pub fn forget(&self, process: ProcessId) {
         self.with_inner(|inner| {

@@ -46,6 +46,15 @@ pub struct TimeUsed {
     pub cpu: Duration,
 }
 
+impl TimeUsed {
+    pub(in crate::vm) fn of(context: &Context) -> TimeUsed {
+        TimeUsed {
+            running: Duration::from_nanos(context.busy),
+            cpu: Duration::from_nanos(context.busy.saturating_sub(context.absent)),
+        }
+    }
+}
+
 /// The last reading. All times are in nanoseconds.
 #[derive(Debug)]
 pub(in crate::vm) struct CpuClock {
@@ -203,14 +212,8 @@ impl Inner {
                 self.end_window(process, run);
             }
         }
-        let (running, absent) = self
-            .sched
-            .payload(process)
-            .map_or((0, 0), |context| (context.busy, context.absent));
-        TimeUsed {
-            running: Duration::from_nanos(running),
-            cpu: Duration::from_nanos(running.saturating_sub(absent)),
-        }
+        let context = self.sched.payload(process);
+        context.map(TimeUsed::of).unwrap_or_default()
     }
 }
 

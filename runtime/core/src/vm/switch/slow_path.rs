@@ -305,7 +305,9 @@ impl Inside<'_> {
     /// Ends the calling process, and decides which one is continued.
     fn plan_exit(self, me: ProcessId) -> Jump {
         self.with_inner(|inner| {
-            inner.account(me, Instant::now().as_nanos());
+            if !inner.context(me).is_forgotten_at_end {
+                inner.account(me, Instant::now().as_nanos());
+            }
             let context: Context = std::mem::take(inner.context_mut(me));
             let forgotten = inner.context_mut(me);
             (forgotten.busy, forgotten.absent) = (context.busy, context.absent);
@@ -324,6 +326,9 @@ impl Inside<'_> {
                 self.count_sliced(inner, context.slice, 0);
             }
             inner.sched.exit_current();
+            if context.is_forgotten_at_end {
+                inner.sched.forget(me);
+            }
             self.let_go_of_threads(inner);
             self.shuffle(inner, None);
             let next = self.schedule(inner);
@@ -363,7 +368,7 @@ impl Inner {
     }
 
     #[inline]
-    pub(super) fn context_mut(&mut self, pid: ProcessId) -> &mut Context {
+    pub(in crate::vm) fn context_mut(&mut self, pid: ProcessId) -> &mut Context {
         self.sched
             .payload_mut(pid)
             .unwrap_or_else(|| broken("a process has no context"))
