@@ -14,16 +14,6 @@ static uint32_t take_token(struct channel *channel) {
                                  : ++channel->next_token;
 }
 
-uint32_t baton_lua_store_value(lua_State *L, struct channel *channel, int index, int values) {
-  uint32_t token;
-  values = lua_absindex(L, values);
-  if (channel->signals != 0) luaL_error(L, "nothing can be sent to a channel of signals");
-  token = take_token(channel);
-  lua_pushvalue(L, index);
-  lua_rawseti(L, values, (lua_Integer)token);
-  return token;
-}
-
 static void free_token(struct channel *channel, uint32_t token) {
   if (channel->free_count == channel->free_capacity) {
     uint32_t capacity = channel->free_capacity == 0 ? 8 : channel->free_capacity * 2;
@@ -34,18 +24,6 @@ static void free_token(struct channel *channel, uint32_t token) {
   }
   channel->free_tokens[channel->free_count++] = token;
 }
-
-void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token) {
-  lua_rawgeti(L, -1, (lua_Integer)token);
-  if (channel->signals != 0) return; /* the value stays for the next time */
-  lua_pushnil(L);
-  lua_rawseti(L, -3, (lua_Integer)token);
-  free_token(channel, token);
-}
-
-/* {======================================================
-** The same for send and receive, directly in the table of values. Inside the VM
-** ======================================================= */
 
 /* The table of a channel's values. */
 static Table *values_of(const struct channel *channel) {
@@ -59,8 +37,7 @@ static TValue *slot_of(const Table *values, uint32_t token) {
   return token - 1u < values->alimit ? &values->array[token - 1u] : NULL;
 }
 
-/* Stores the value at a stack index of the running function. Returns its token. */
-static uint32_t store(lua_State *L, struct channel *channel, int index) {
+uint32_t baton_lua_store_value(lua_State *L, struct channel *channel, int index) {
   Table *values = values_of(channel);
   TValue *value = s2v(L->ci->func.p + index);
   const uint32_t token = take_token(channel);
@@ -74,8 +51,7 @@ static uint32_t store(lua_State *L, struct channel *channel, int index) {
   return token;
 }
 
-/* Removes the value of a token, and pushes it. */
-static void take(lua_State *L, struct channel *channel, uint32_t token) {
+void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token) {
   Table *values = values_of(channel);
   TValue *slot = slot_of(values, token);
   if (l_unlikely(slot == NULL)) slot = (TValue *)(size_t)luaH_getint(values, (lua_Integer)token);
@@ -85,8 +61,6 @@ static void take(lua_State *L, struct channel *channel, uint32_t token) {
   if (l_likely(!isabstkey(slot))) setnilvalue(slot);
   free_token(channel, token);
 }
-
-/* }====================================================== */
 
 struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity) {
   struct channel *channel =
@@ -131,9 +105,9 @@ static int channel_send(lua_State *L) {
   if (channel->signals != 0) luaL_error(L, "nothing can be sent to a channel of signals");
   baton_lua_check_memory_for_object(L, caller->vm, channel->handle.id);
   baton_enter(L);
-  token = store(L, channel, 2);
+  token = baton_lua_store_value(L, channel, 2);
   wake = baton_channel_send(channel->handle.vm->executor, channel->handle.id, token, timeout);
-  if (l_unlikely(wake.reason != BATON_DONE)) take(L, channel, token);
+  if (l_unlikely(wake.reason != BATON_DONE)) baton_lua_take_value(L, channel, token);
   baton_leave(L);
   return baton_inline_push_outcome(L, baton_inline_after_wait(L, caller, wake));
 }
@@ -146,7 +120,7 @@ static int receive(lua_State *L, struct channel *channel, baton_timeout timeout)
   baton_enter(L);
   if (channel->source != NULL) channel->source->deliver(caller->vm);
   wake = baton_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
-  if (l_likely(wake.reason == BATON_DONE)) take(L, channel, (uint32_t)wake.value);
+  if (l_likely(wake.reason == BATON_DONE)) baton_lua_take_value(L, channel, (uint32_t)wake.value);
   baton_leave(L);
   reason = baton_inline_after_wait(L, caller, wake);
   return reason == BATON_DONE ? 1 : baton_inline_push_outcome(L, reason);

@@ -38,10 +38,10 @@ struct channel {
 
 /* Pushes a channel with a table of values. */
 struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity);
-/* Puts the value at `index` into the channel's table of values, which is at `values`. Returns the
-   value's token. */
-uint32_t baton_lua_store_value(lua_State *L, struct channel *channel, int index, int values);
-/* Removes the value of a token from the table on the top of the stack, and pushes it. */
+/* Stores the value at an index of the running function, which is not negative, in the channel.
+   Returns its token. Inside the VM. */
+uint32_t baton_lua_store_value(lua_State *L, struct channel *channel, int index);
+/* Removes the value of a token from the channel, and pushes it. Inside the VM. */
 void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token);
 
 /*

@@ -9,11 +9,13 @@
 #define MOST_CASES 10000
 #define BYTES_OF_A_CASE 256 /* at most, in the Rust half */
 
-/* The stack: the two arguments, the cases, and three values for each case. */
-enum { AT_CASES = 3, AT_FIRST = 4, PER_CASE = 3, OBJECT = 0, VALUES = 1, SENT = 2 };
+/* The stack: the two arguments, the cases, and three places for each case, the second of which only
+   its reading uses. */
+enum { AT_CASES = 3, AT_FIRST = 4, PER_CASE = 3, OBJECT = 0, SENT = 2 };
 
 static int place_of(int i) { return AT_FIRST + PER_CASE * i; }
 
+/* lua_touserdata does not lock. */
 static struct channel *channel_of(lua_State *L, int i) {
   return lua_touserdata(L, place_of(i) + OBJECT);
 }
@@ -128,8 +130,6 @@ static int is_table(lua_State *L, int i, int at, struct baton_case *found) {
   lua_rawgeti(L, at, 2);
   if (is_send(L, i, at, found)) {
     take_place(L, at, at + 1);
-    lua_getiuservalue(L, at, 1);
-    lua_replace(L, at + VALUES);
     return 1;
   }
   lua_pushliteral(L, "fd");
@@ -154,9 +154,6 @@ static void read_case(lua_State *L, int i, struct baton_case *found) {
   if (is_object(L, at, found)) {
     lua_pushnil(L);
     lua_pushnil(L);
-    if (found->kind != BATON_CASE_RECEIVE) return;
-    lua_getiuservalue(L, at, 1);
-    lua_replace(L, at + VALUES);
     return;
   }
   if (is_table(L, i, at, found)) return;
@@ -176,34 +173,30 @@ static void read_case(lua_State *L, int i, struct baton_case *found) {
 /* }====================================================== */
 
 /* Stores the values to be sent in their channels. From here to the wait, only a lack of memory
-   raises an error. */
+   raises an error. Inside the VM. */
 static void store_values(lua_State *L, struct baton_case *cases, int count) {
   int i;
-  for (i = 0; i < count; i++) {
-    if (cases[i].kind != BATON_CASE_SEND) continue;
-    lua_pushvalue(L, place_of(i) + VALUES);
-    cases[i].value = baton_lua_store_value(L, channel_of(L, i), place_of(i) + SENT, -1);
-    lua_pop(L, 1);
-  }
+  for (i = 0; i < count; i++)
+    if (cases[i].kind == BATON_CASE_SEND)
+      cases[i].value = baton_lua_store_value(L, channel_of(L, i), place_of(i) + SENT);
 }
 
-/* Takes back the values that were not sent, and pushes the received value, or nil. */
+/* Takes back the values that were not sent, and pushes the received value, or nil. Inside the
+   VM. */
 static void take_values(
     lua_State *L, const struct baton_case *cases, int count, struct baton_wake wake) {
   const int chosen = (int)wake.case_index, is_done = wake.reason == BATON_DONE;
   int i;
   for (i = 0; i < count; i++) {
     if (cases[i].kind != BATON_CASE_SEND || (is_done && chosen == i)) continue;
-    lua_pushvalue(L, place_of(i) + VALUES);
     baton_lua_take_value(L, channel_of(L, i), (uint32_t)cases[i].value);
-    lua_pop(L, 2);
+    L->top.p--;
   }
   if (is_done && cases[chosen].kind == BATON_CASE_RECEIVE) {
-    lua_pushvalue(L, place_of(chosen) + VALUES);
     baton_lua_take_value(L, channel_of(L, chosen), (uint32_t)wake.value);
-    lua_remove(L, -2);
   } else {
-    lua_pushnil(L);
+    setnilvalue(s2v(L->top.p));
+    api_incr_top(L);
   }
 }
 
@@ -270,13 +263,13 @@ static int process_select(lua_State *L) {
     if (baton_simulated && cases[i].kind == BATON_CASE_DESCRIPTOR)
       refuse(L, i, "a simulated run cannot wait for descriptors");
   }
-  store_values(L, cases, count);
   baton_enter(L);
+  store_values(L, cases, count);
   baton_lua_deliver_signals(caller->vm);
   wake =
       baton_select(caller->vm->executor, cases, (size_t)count, timeout, message, sizeof message);
-  baton_leave(L);
   take_values(L, cases, count, wake);
+  baton_leave(L);
   i = (int)wake.case_index;
   if (wake.reason == BATON_MISUSE) {
     if (cases[i].kind == BATON_CASE_JOIN) refuse(L, i, "a process cannot wait for its own end");

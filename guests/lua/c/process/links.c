@@ -117,15 +117,15 @@ static void push_message(lua_State *L, int process, int outcome, int reason) {
   lua_setfield(L, -2, "reason");
 }
 
-/* Puts a message into the table of values of the channel at the top of the stack. Returns its
-   token. */
+/* Stores a message in the channel. Returns its token. */
 static uint32_t store_message(
     lua_State *L, struct channel *channel, int process, int outcome, int reason) {
   uint32_t token;
-  lua_getiuservalue(L, -1, 1);
   push_message(L, process, outcome, reason);
-  token = baton_lua_store_value(L, channel, -1, -2);
-  lua_pop(L, 2);
+  baton_enter(L);
+  token = baton_lua_store_value(L, channel, lua_gettop(L));
+  baton_leave(L);
+  lua_pop(L, 1);
   return token;
 }
 
@@ -156,7 +156,6 @@ static int process_monitor(lua_State *L) {
   } else { /* the message comes at once */
     uint64_t token;
     baton_lua_push_reason(L, process);
-    lua_pushvalue(L, 2);
     token = store_message(L, channel, 1, process->outcome, 3);
     baton_enter(L);
     (void)baton_channel_post(caller->vm->executor, channel->handle.id, token);
@@ -180,7 +179,7 @@ static void prepare_messages(lua_State *L, struct baton_process *process, int ou
   ending->count = 0;
   for (lua_pushnil(L); lua_next(L, set) && ending->count < count;) {
     struct channel *channel = to_channel(L, -2);
-    lua_pop(L, 1);
+    lua_pop(L, 1); /* the key keeps the channel alive */
     ending->posts[ending->count].value = store_message(L, channel, 1, outcome, 2);
     ending->posts[ending->count++].channel = channel->handle.id;
   }

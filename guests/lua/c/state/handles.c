@@ -94,8 +94,8 @@ static void note_spawn_site(lua_State *L, struct baton_process *process) {
 /* {======================================================
 ** Lua threads of ended processes, kept for others
 **
-** They form a list: the main process's handle has the first, and the second slot of each one's stack
-** has the next. Threads need no barrier, as the collector visits them again at its end.
+** They form a list: the main process's handle has the first, and the second slot of each one's
+** stack has the next. Threads need no barrier, as the collector visits them again at its end.
 ** ======================================================= */
 
 #define MOST_WARM 64
@@ -162,8 +162,20 @@ static int take_warm_thread(lua_State *L, struct baton_process *process) {
   return 1;
 }
 
-/* Gives the process, whose handle is on the top of the stack, a Lua thread with its message handler,
-   and with room for `values` more. Returns 0 without memory. */
+/* The message handler at a process's base. Keeps the traceback for the report and for
+   p:traceback(). */
+int baton_lua_keep_traceback(lua_State *L) {
+  struct baton_process *process = baton_lua_here(L);
+  if (process == NULL || process->killed) return 1;
+  baton_lua_push_process(L, process);
+  luaL_traceback(L, L, NULL, 1);
+  lua_setiuservalue(L, -2, BATON_UV_TRACE);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* Gives the process, whose handle is on the top of the stack, a Lua thread with its message
+   handler, and with room for `values` more. Returns 0 without memory. */
 static int begin_thread(lua_State *L, struct baton_process *process, int values) {
   int is_warm;
   baton_enter(L);
@@ -240,8 +252,8 @@ struct baton_process *baton_lua_new_process(
   return process;
 }
 
-/* Forgets a process that was killed and is on no stack. Its handle may be collected then. Inside the
-   VM. */
+/* Forgets a process that was killed and is on no stack. Its handle may be collected then. Inside
+   the VM. */
 static void forget_killed(struct baton_process *process) {
   process->outcome = BATON_WAS_KILLED;
   process->L->status = BATON_STATUS_ENDED;

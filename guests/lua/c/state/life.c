@@ -7,18 +7,6 @@
 /* Installed by the folders above. */
 struct baton_life_hooks baton_life_hooks;
 
-/* The message handler at a process's base. Keeps the traceback for the report and for
-   p:traceback(). */
-int baton_lua_keep_traceback(lua_State *L) {
-  struct baton_process *process = baton_lua_here(L);
-  if (process == NULL || process->killed) return 1;
-  baton_lua_push_process(L, process);
-  luaL_traceback(L, L, NULL, 1);
-  lua_setiuservalue(L, -2, BATON_UV_TRACE);
-  lua_settop(L, 1);
-  return 1;
-}
-
 /* Prints the error value at index 1. Protected, as the value may have any __tostring. A value other
    than nil at index 2 means that __tostring is not called. */
 static int print_failure(lua_State *L) {

@@ -72,12 +72,15 @@ void baton_lua_end_record(struct baton_process *process);
 struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm);
 struct baton_process *baton_lua_new_process(
     lua_State *L, struct baton_vm *vm, struct baton_spawn_options *options);
-/* The process has ended: keeps its Lua thread for another one, or for its results. Inside the VM. */
+/* The process has ended: keeps its Lua thread for another one, or for its results. Inside the
+   VM. */
 void baton_lua_end_thread(struct baton_process *process, int outcome);
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
 void baton_lua_end_in_place(struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);
 struct baton_process *baton_lua_check_process(lua_State *L, int index);
+/* A message handler that keeps the traceback for reports. */
+int baton_lua_keep_traceback(lua_State *L);
 /* Pushes why an ended process has ended: its error, the reason of its kill, or nil. */
 void baton_lua_push_reason(lua_State *L, struct baton_process *process);
 /* Pushes the results of p:join() for an ended process, whose handle is at index 1. Returns their
@@ -98,8 +101,6 @@ struct baton_life_hooks {
 extern __attribute__((visibility("hidden"))) struct baton_life_hooks baton_life_hooks;
 /* Runs a spawned process on its own C stack, from its start to its outcome. Outside the VM. */
 void baton_lua_run_body(struct baton_process *process);
-/* A message handler that keeps the traceback for reports. */
-int baton_lua_keep_traceback(lua_State *L);
 /* Reports the error on the top of the stack, of a part of the process that no other waits for. */
 void baton_lua_report_part(lua_State *L, struct baton_process *process);
 

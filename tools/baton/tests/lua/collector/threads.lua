@@ -7,7 +7,8 @@ local case = {}
 local function run(n)
   for i = 1, n do
     local own = {}
-    check.results("join", { true, own }, process.spawn(function(value) return value end, own):join())
+    local p = process.spawn(function(value) return value end, own)
+    check.results("join", { true, own }, p:join())
   end
 end
 
