@@ -120,4 +120,98 @@ function cases.spawn_join()
   assert(sum == n * (n + 1) // 2, "results were lost")
 end
 
+-- Two processes take one lock in turns. Each yields while it holds the lock, so the other one waits
+-- for it.
+function cases.mutex()
+  local lock, turns, held, worst = process.mutex(), n // 2, 0, 0
+  local yield = process.yield
+  local function body()
+    for _ = 1, turns do
+      lock:lock()
+      held = held + 1
+      yield()
+      worst = worst < held and held or worst
+      held = held - 1
+      lock:unlock()
+    end
+  end
+  local start = os.clock()
+  run_all(body, body)
+  report(start, turns * 2)
+  assert(worst == 1, "both held the lock")
+end
+
+-- Two processes that alternate: each sets the other's event and waits for its own.
+function cases.event()
+  local mine, yours, turns = process.event(), process.event(), n // 2
+  local a, b = 0, 0
+  mine:set()
+  local start = os.clock()
+  run_all(function()
+    for _ = 1, turns do
+      mine:wait()
+      mine:clear()
+      a = a + 1
+      yours:set()
+    end
+  end, function()
+    for _ = 1, turns do
+      yours:wait()
+      yours:clear()
+      b = b + 1
+      assert(a == b, "both had the turn")
+      mine:set()
+    end
+  end)
+  report(start, turns * 2)
+end
+
+-- A process selects among four channels, to which another one sends in turns.
+function cases.select()
+  local list, sum = {}, 0
+  for i = 1, 4 do
+    list[i] = process.channel()
+  end
+  local select = process.select
+  local start = os.clock()
+  run_all(function()
+    for i = 1, n do
+      list[i % 4 + 1]:send(i)
+    end
+  end, function()
+    for _ = 1, n do
+      local _, value = select(list)
+      sum = sum + value
+    end
+  end)
+  report(start, n)
+  assert(sum == n * (n + 1) // 2, "values were lost")
+end
+
+-- Two processes that alternate: each resumes the other and suspends itself.
+function cases.suspend()
+  local turns, a, b = n // 2, 0, 0
+  local suspend, first, second = process.suspend, nil, nil
+  first = process.spawn({ suspended = true }, function()
+    for _ = 1, turns do
+      a = a + 1
+      second:resume()
+      suspend()
+    end
+  end)
+  second = process.spawn({ suspended = true }, function()
+    for _ = 1, turns do
+      b = b + 1
+      assert(a == b, "one missed a turn")
+      first:resume()
+      suspend()
+    end
+  end)
+  local start = os.clock()
+  first:resume()
+  assert(first:join())
+  report(start, turns * 2)
+  second:kill()
+end
+
 cases[case]()

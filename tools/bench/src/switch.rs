@@ -9,7 +9,7 @@ use crate::chart::{Bars, Chart};
 use crate::child::{Figures, first};
 use crate::command_line::SwitchOptions;
 use crate::contest::{Arm, Case, Contest, Results};
-use crate::peers::{self, BOOST_FIBER, ERLANG_OTP, GO, MAY};
+use crate::peers::{self, BOOST_FIBER, ERLANG_OTP, GO, MAY, Peer};
 use crate::report::{Report, notes};
 use crate::stats;
 use crate::table::{Table, figure};
@@ -20,19 +20,26 @@ const APART_GOAL: Goal = Goal::at_most(1.0, "", 0);
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The operations: the name in every program, and the name in tables.
-const CASES: [(&str, &str); 4] = [
+const CASES: [(&str, &str); 8] = [
     ("yield", "yield"),
     ("channel", "channel"),
     ("semaphore", "semaphore"),
     ("spawn_join", "spawn + join"),
+    ("mutex", "mutex"),
+    ("event", "event"),
+    ("select", "select of four"),
+    ("suspend", "suspend + resume"),
 ];
+
+/// The cases of systems that have nothing near to the others.
+const COMMON: &[&str] = &["yield", "channel", "semaphore", "spawn_join"];
 
 /// The names of the arms that the goals mention.
 const BATON: &str = "baton";
 const RESUME: &str = "Lua resume";
 const WRAP: &str = "Lua wrap";
 
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 9] = [
     "Lua: coroutines of stock Lua; baton's own coroutines for comparison",
     "yield: two processes yield to each other; for coroutines, a pair of resume and yield",
     "channel: a value is passed on, and its sender waits until it is received; by a receipt in \
@@ -41,6 +48,13 @@ const NOTES: [&str; 5] = [
      in Lua",
     "spawn + join: a process is started, and another one waits for its end; coroutines are made \
      and run to their end",
+    "mutex: two processes take a lock in turns, and yield while they hold it; a process grants it \
+     in Erlang",
+    "event: two processes take turns by events; by a condition variable in Go, by a message in \
+     Erlang",
+    "select: a process receives from four channels, to which another one sends in turns; by \
+     tagged messages and receipts in Erlang",
+    "suspend + resume: two processes take turns; by a channel in Go, by a message in Erlang",
 ];
 
 /// Runs the experiment.
@@ -80,12 +94,14 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     let coroutines = bench.script("coroutines", include_str!("../programs/coroutines.lua"))?;
     let mut arms = vec![
         Arm::interpreted(BATON, &baton, &processes, &[]),
-        Arm::interpreted(RESUME, &stock, &coroutines, &["resume"]),
-        Arm::interpreted(WRAP, &stock, &coroutines, &["wrap"]),
+        Arm::interpreted(RESUME, &stock, &coroutines, &["resume"]).only(COMMON),
+        Arm::interpreted(WRAP, &stock, &coroutines, &["wrap"]).only(COMMON),
         Arm::interpreted("Lua resume in baton", &baton, &coroutines, &["resume"]).only(&["yield"]),
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
-    arms.extend([GO, ERLANG_OTP, MAY, BOOST_FIBER].map(|peer| peer.arm(&peers, &["switch"])));
+    let arm = |peer: &Peer| peer.arm(&peers, &["switch"]);
+    arms.extend([&GO, &ERLANG_OTP].map(arm));
+    arms.extend([&MAY, &BOOST_FIBER].map(|peer| arm(peer).only(COMMON)));
     Ok(arms)
 }
 

@@ -66,7 +66,50 @@ switch("semaphore", N) ->
     Turns * 2;
 switch("spawn_join", N) ->
     N = spawn_and_join(N, 0),
+    N;
+%% A process that grants the lock takes the place of a mutex.
+switch("mutex", N) ->
+    Turns = N div 2,
+    Lock = spawn(fun() -> lock() end),
+    together([fun() -> lock_in_turns(Lock, Turns) end || _ <- [1, 2]]),
+    Turns * 2;
+%% Messages take the place of events, and of suspending and resuming.
+switch("event", N) -> switch("semaphore", N);
+switch("suspend", N) -> switch("semaphore", N);
+switch("select", N) ->
+    Sum = N * (N + 1) div 2,
+    Receiver = start(fun() -> Sum = receive_tagged(N, 0) end),
+    Sender = start(fun() -> {Pid, _} = Receiver, send_tagged(Pid, 1, N) end),
+    await([Receiver, Sender]),
     N.
+
+lock() ->
+    receive {lock, Pid} -> Pid ! granted end,
+    receive unlock -> lock() end.
+
+lock_in_turns(_, 0) -> ok;
+lock_in_turns(Lock, N) ->
+    Lock ! {lock, self()},
+    receive granted -> ok end,
+    erlang:yield(),
+    Lock ! unlock,
+    lock_in_turns(Lock, N - 1).
+
+send_tagged(_, I, N) when I > N -> ok;
+send_tagged(Pid, I, N) ->
+    Pid ! {element(I rem 4 + 1, {a, b, c, d}), self(), I},
+    receive received -> send_tagged(Pid, I + 1, N) end.
+
+receive_tagged(0, Sum) -> Sum;
+receive_tagged(N, Sum) ->
+    {Sender, Value} = receive
+        {a, From, I} -> {From, I};
+        {b, From, I} -> {From, I};
+        {c, From, I} -> {From, I};
+        {d, From, I} -> {From, I}
+    end,
+    Sender ! received,
+    receive_tagged(N - 1, Sum + Value).
 
 %% Each test starts its processes and returns their counters. The processes run until the program
 %% ends. The process that reads the counters has a higher priority.
