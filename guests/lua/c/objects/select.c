@@ -8,6 +8,7 @@
 
 #define MOST_CASES 10000
 #define BYTES_OF_A_CASE 256 /* at most, in the Rust half */
+#define FEW_CASES 9         /* fewer are on the C stack */
 
 /* The stack: the two arguments, the cases, and three places for each case, the second of which only
    its reading uses. */
@@ -36,23 +37,21 @@ static int is_process(lua_State *L, int index, struct baton_case *found) {
   return 1;
 }
 
-/* Reads a case that consists of an object alone. */
+/* Reads a case that consists of an object alone. Does not lock. */
 static int is_object(lua_State *L, int index, struct baton_case *found) {
-  static const struct {
-    int object, kind;
-  } kinds[] = {{BATON_CHANNEL, BATON_CASE_RECEIVE}, {BATON_EVENT, BATON_CASE_EVENT},
-      {BATON_SEMAPHORE, BATON_CASE_SEMAPHORE}, {BATON_MUTEX, BATON_CASE_MUTEX},
-      {BATON_ALARM, BATON_CASE_ALARM}};
-  size_t k;
-  if (lua_type(L, index) != LUA_TUSERDATA) return 0;
-  for (k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-    struct baton_handle *handle = baton_lua_test_handle(L, index, kinds[k].object);
-    if (handle == NULL) continue;
-    found->kind = kinds[k].kind;
-    found->id = handle->id;
-    return 1;
-  }
-  return is_process(L, index, found);
+  static const signed char kinds[BATON_SEALS] = {
+      [BATON_SEMAPHORE] = BATON_CASE_SEMAPHORE + 1,
+      [BATON_MUTEX] = BATON_CASE_MUTEX + 1,
+      [BATON_EVENT] = BATON_CASE_EVENT + 1,
+      [BATON_CHANNEL] = BATON_CASE_RECEIVE + 1,
+      [BATON_ALARM] = BATON_CASE_ALARM + 1,
+  };
+  const struct baton_sealed *sealed = baton_inline_large_userdata(L, index);
+  const int kind = sealed != NULL ? baton_inline_kind_of(sealed) : -1;
+  if (kind < 0 || kinds[kind] == 0) return is_process(L, index, found);
+  found->kind = kinds[kind] - 1;
+  found->id = ((const struct baton_handle *)sealed)->id;
+  return 1;
 }
 
 /* Reads what a descriptor is waited for from the value at `index`. The default is reading. */
@@ -147,15 +146,28 @@ static int is_table(lua_State *L, int i, int at, struct baton_case *found) {
   return 1;
 }
 
+/* Pushes the value of the table at index 1, and two times nil. */
+static void push_place(lua_State *L, lua_Integer key) {
+  const TValue *value;
+  baton_enter(L);
+  value = luaH_getint(hvalue(s2v(L->ci->func.p + 1)), key);
+  if (isempty(value)) {
+    setnilvalue(s2v(L->top.p));
+  } else {
+    setobj2s(L, L->top.p, value);
+  }
+  setnilvalue(s2v(L->top.p + 1));
+  setnilvalue(s2v(L->top.p + 2));
+  L->top.p += PER_CASE;
+  baton_leave(L);
+}
+
 /* Reads case `i` of the table at index 1. */
 static void read_case(lua_State *L, int i, struct baton_case *found) {
   const int at = place_of(i);
-  lua_rawgeti(L, 1, i + 1);
-  if (is_object(L, at, found)) {
-    lua_pushnil(L);
-    lua_pushnil(L);
-    return;
-  }
+  push_place(L, i + 1);
+  if (l_likely(is_object(L, at, found))) return;
+  lua_settop(L, at);
   if (is_table(L, i, at, found)) return;
   if (lua_type(L, at) == LUA_TUSERDATA && is_selectable(L, i, at, 0, found)) {
     lua_settop(L, at);
@@ -242,7 +254,7 @@ static int process_select(lua_State *L) {
   baton_timeout timeout = baton_lua_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   char message[BATON_MESSAGE] = "";
-  struct baton_case *cases;
+  struct baton_case few[FEW_CASES], *cases = few;
   struct baton_wake wake;
   lua_Integer length;
   int i, count, reason;
@@ -255,7 +267,10 @@ static int process_select(lua_State *L) {
       "no cases and no timeout: this would wait for ever");
   baton_lua_get_room(L, (size_t)count * BYTES_OF_A_CASE);
   lua_settop(L, 2);
-  cases = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *cases, 0);
+  if (count < FEW_CASES)
+    lua_pushnil(L); /* in place of the cases */
+  else
+    cases = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *cases, 0);
   memset(cases, 0, (size_t)(count + 1) * sizeof *cases);
   luaL_checkstack(L, PER_CASE * count + 8, "too many cases");
   for (i = 0; i < count; i++) {

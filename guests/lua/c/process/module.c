@@ -225,8 +225,8 @@ static int push_method(lua_State *L, const TValue *key) {
 static int handle_index(lua_State *L) {
   struct baton_process *process = baton_inline_check_sealed(L, 1, BATON_SEALED_PROCESS, "process");
   const char *key;
+  if (l_likely(L->top.p > L->ci->func.p + 2 && push_method(L, s2v(L->ci->func.p + 2)))) return 1;
   lua_settop(L, 2);
-  if (l_likely(push_method(L, s2v(L->ci->func.p + 2)))) return 1;
   key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(key, "id") == 0) {
     lua_pushinteger(L, (lua_Integer)process->id);

@@ -64,6 +64,12 @@ static inline const struct baton_sealed *baton_inline_large_userdata(lua_State *
   return (const struct baton_sealed *)getudatamem(userdata);
 }
 
+/* The kind of an object with room for a seal, or -1 if it is not ours. */
+static inline int baton_inline_kind_of(const struct baton_sealed *sealed) {
+  const uintptr_t kind = (uintptr_t)sealed->seal - (uintptr_t)baton_lua_seals;
+  return kind < BATON_SEALS ? (int)kind : -1;
+}
+
 static inline void *baton_inline_test_sealed(lua_State *L, int index, int kind) {
   const struct baton_sealed *sealed = baton_inline_large_userdata(L, index);
   const int is_of_kind = sealed != NULL && sealed->seal == baton_inline_seal(kind);

@@ -30,10 +30,7 @@ void *baton_lua_check_sealed(lua_State *L, int index, int kind, const char *name
 
 static const struct baton_sealed *sealed_at(lua_State *L, int index) {
   const struct baton_sealed *sealed = baton_inline_large_userdata(L, index);
-  return sealed != NULL && (const char *)sealed->seal >= baton_lua_seals &&
-          (const char *)sealed->seal < baton_lua_seals + BATON_SEALS
-      ? sealed
-      : NULL;
+  return sealed != NULL && baton_inline_kind_of(sealed) >= 0 ? sealed : NULL;
 }
 
 void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name) {

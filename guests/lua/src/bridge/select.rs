@@ -21,6 +21,9 @@ pub(crate) struct CCase {
     value: u64,
 }
 
+/// As many cases need no memory beside the stack.
+const FEW: usize = 8;
+
 /// Converts a case. An id that no object ever had is ready, as that of a freed object.
 fn case_of(case: &CCase) -> Case {
     let bits = case.id;
@@ -63,16 +66,29 @@ unsafe extern "C" fn baton_select(
     let vm = &unsafe { Inside::assume(vm) };
     // SAFETY: the caller's condition.
     let asked = unsafe { std::slice::from_raw_parts(cases, count) };
-    let mut cases: Vec<Case> = asked.iter().map(case_of).collect();
+    let mut few = [Case::Ready(WakeReason::Closed, 0); FEW];
+    let mut many = Vec::new();
+    let cases: &mut [Case] = match few.get_mut(..count) {
+        Some(few) => {
+            for (place, case) in few.iter_mut().zip(asked) {
+                *place = case_of(case);
+            }
+            few
+        }
+        None => {
+            many.extend(asked.iter().map(case_of));
+            &mut many
+        }
+    };
     let mut watches = Vec::new();
     for (place, case) in cases.iter().enumerate() {
         if let Case::Descriptor(watch, _) = case {
             watches.push((place, *watch));
         }
     }
-    match vm.select(&mut cases, &watches, deadline(timeout)) {
+    match vm.select(cases, &watches, deadline(timeout)) {
         // The process holds one of the mutexes, or would join itself.
-        Ok(wake) if wake.reason == WakeReason::Dead && !cases.is_empty() => CWake {
+        Ok(wake) if wake.reason == WakeReason::Dead && count > 0 => CWake {
             case_index: wake.case,
             ..misuse()
         },
