@@ -211,6 +211,8 @@ pub(crate) struct Inner {
     hooks: hooks::Hooks,
     /// The scheduler's count of changes when the hints were updated last.
     hinted_changes: u64,
+    /// Its count of changes of deadlines when their hint was updated last.
+    hinted_deadlines: u64,
     names: affinity::Names,
     registrations: descriptors::Registrations,
     held_threads: held_threads::HeldThreads,
@@ -356,6 +358,7 @@ impl Vm {
                 deficits_expected: 0,
                 steps_aside: None,
                 hinted_changes: u64::MAX,
+                hinted_deadlines: u64::MAX,
                 wakers: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
                 slice_divisor: 1.0,

@@ -290,6 +290,12 @@ impl<C> Scheduler<C> {
         self.run_queue.changes() + self.deadlines.changes() + self.preemptible_changes
     }
 
+    /// The part of [`Scheduler::changes`] that counts changes of deadlines.
+    #[inline]
+    pub fn deadline_changes(&self) -> u64 {
+        self.deadlines.changes()
+    }
+
     /// How many processes could be chosen now, without the current one.
     #[inline]
     pub fn runnable_count(&self) -> usize {

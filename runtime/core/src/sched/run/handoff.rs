@@ -8,7 +8,7 @@
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
-use crate::sched::{Scheduler, Wake, WakeReason};
+use crate::sched::{RunQueueSummary, Scheduler, Wake, WakeReason};
 
 /// A switch that was made between two processes, by their indices.
 #[must_use]
@@ -32,11 +32,11 @@ impl<C> Scheduler<C> {
     pub fn yield_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
         let process = self.processes.slots.get(from as usize)?;
-        let (level, to) = (process.priority.get(), process.next);
-        let is_simple = to != from
+        let (level, to) = (self.run_queue.top(), process.next);
+        // The head of a ring has the ring's level, so no process is more urgent than `from`.
+        let is_simple = self.run_queue.head(level) == from
+            && to != from
             && self.with_due_time == 0
-            && self.run_queue.top() == level
-            && self.run_queue.head(level) == from
             && self.processes[to].preemptible == process.preemptible;
         if !is_simple {
             return None;
@@ -78,27 +78,30 @@ impl<C> Scheduler<C> {
     pub fn suspend_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
         let process = self.processes.slots.get(from as usize)?;
-        let level = process.priority.get();
-        let is_simple = self.run_queue.top() == level
-            && self.run_queue.head(level) == from
+        let level = self.run_queue.top();
+        // As in `yield_by_handoff`: no process is more urgent than `from`.
+        let is_simple = self.run_queue.head(level) == from
             && process.critical == 0
             && process.kills == 0
             && process.pinned.is_none();
         if !is_simple {
             return None;
         }
-        let to = if process.next == from {
-            self.run_queue.head(self.run_queue.top_below(level))
-        } else {
-            process.next
+        let to = match process.next {
+            next if next == from => self.run_queue.head_below(level),
+            next => next,
         };
         if self.processes.slots.get(to as usize)?.preemptible != process.preemptible {
             return None;
         }
         let handoff = self.hand_off_to(from, to)?;
-        self.run_queue.remove(&mut self.processes.slots, from);
-        self.set_phase(from, Phase::Halted);
+        self.run_queue
+            .remove_head(&mut self.processes.slots, from, level);
+        // It was in a ring, so its phase was `Ready`.
+        self.census[Phase::Ready as usize] -= 1;
+        self.census[Phase::Halted as usize] += 1;
         let process = &mut self.processes[from];
+        process.phase = Phase::Halted;
         process.suspended = true;
         process.wake = Wake::because(WakeReason::Done);
         process.has_wake = false;
@@ -116,7 +119,17 @@ impl<C> Scheduler<C> {
         Some([from.as_mut()?, to.as_mut()?])
     }
 
+    /// As [`Scheduler::run_queue_summary`], right after a handoff to the most urgent process.
     #[inline]
+    pub fn summary_after_handoff(&self, handoff: Handoff) -> RunQueueSummary {
+        RunQueueSummary {
+            runnable: self.census[Phase::Ready as usize] > 1,
+            rivals: self.processes[handoff.to].next != handoff.to,
+            outranked: false,
+        }
+    }
+
+    #[inline(always)]
     fn hand_off_to(&mut self, from: u32, to: u32) -> Option<Handoff> {
         if from == to || !may_run_at_home(self.processes[to].carrier) {
             return None;

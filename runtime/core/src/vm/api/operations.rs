@@ -31,7 +31,7 @@ impl Inside<'_> {
             |inner| self.yield_fast(inner),
         );
         match jump {
-            Some(_) => self.take(jump),
+            Some(jump) => self.take_handoff(jump),
             None => self.reborrow().yield_slow(),
         }
     }
@@ -220,8 +220,8 @@ impl Inside<'_> {
             },
         );
         match fast {
-            Some(_) => {
-                self.take(fast);
+            Some(jump) => {
+                self.take_handoff(jump);
                 SuspendOutcome::CurrentMustSwitch
             }
             None => self.reborrow().suspend_slow(process),

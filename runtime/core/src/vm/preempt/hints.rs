@@ -1,7 +1,7 @@
 //! Hints that the owner writes for the monitor: relaxed stores. Correctness does not depend on
 //! them; they only decide when the monitor polls.
 
-use crate::sched::{RunQueueSummary, Scheduler};
+use crate::sched::{Handoff, RunQueueSummary, Scheduler};
 use crate::vm::{Inner, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
@@ -162,6 +162,7 @@ impl Vm {
     #[inline]
     pub(in crate::vm) fn update_hints(&self, inner: &mut Inner) {
         inner.hinted_changes = inner.sched.changes();
+        inner.hinted_deadlines = inner.sched.deadline_changes();
         if inner.sched.kept_aside_count() > 0 || !inner.held_threads.is_empty() {
             inner.note_held_threads();
         }
@@ -203,16 +204,52 @@ impl Vm {
         }
     }
 
+    /// As [`Vm::update_hints`], after the running process has given way to a more urgent one, and
+    /// is runnable. If no deadline has changed since the last hints, those cover every poll that
+    /// is needed now, unless the monitor rests.
+    #[inline(always)]
+    pub(in crate::vm) fn hint_preempted(&self, inner: &mut Inner, handoff: Handoff) {
+        let sched = &inner.sched;
+        let is_simple = sched.deadline_changes() == inner.hinted_deadlines
+            && sched.kept_aside_count() == 0
+            && inner.held_threads.is_empty()
+            && sched.watching() == 0;
+        if !is_simple {
+            return self.update_hints(inner);
+        }
+        let summary = sched.summary_after_handoff(handoff);
+        let preemptible = match sched.current_is_preemptible() {
+            Some(true) => bits::PREEMPTIBLE,
+            _ => 0,
+        };
+        let switches = sched.counters().switches;
+        // Relaxed (both): hints, as in `update_hints`.
+        let hints = &self.hints;
+        hints
+            .summary
+            .store(bits_of(summary, preemptible), Ordering::Relaxed);
+        hints.switches.store(switches, Ordering::Relaxed);
+        // Pairs with `heavy` in the monitor's rest, as in `update_hints`.
+        membarrier::light();
+        if self.monitor.is_resting() {
+            return self.update_hints(inner);
+        }
+        if is_alone(sched, summary) {
+            inner.alone_in_run = switches;
+        }
+        inner.hinted_changes = sched.changes();
+    }
+
     /// As [`Vm::update_hints`], after a suspension: the hints were up to date, one process fewer is
     /// runnable, and the next process is as preemptible as the last one.
-    #[inline]
-    pub(in crate::vm) fn hint_fewer_runnable(&self, inner: &mut Inner) {
+    #[inline(always)]
+    pub(in crate::vm) fn hint_fewer_runnable(&self, inner: &mut Inner, handoff: Handoff) {
         inner.hinted_changes = inner.sched.changes();
         let hints = &self.hints;
         // Relaxed (all): hints, the first of which only the owner writes. Earlier hints already
         // cover every poll that the monitor needs now.
         let preemptible = hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE;
-        let summary = inner.sched.run_queue_summary();
+        let summary = inner.sched.summary_after_handoff(handoff);
         let is_alone = is_alone(&inner.sched, summary);
         let bits = bits_of(summary, preemptible);
         hints.summary.store(bits, Ordering::Relaxed);

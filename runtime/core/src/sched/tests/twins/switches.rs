@@ -64,14 +64,18 @@ fn a_fast_yield_is_a_slow_one_and_changes_no_hint() {
 fn a_fast_way_to_a_more_urgent_process_is_a_slow_preemption() {
     let fast = |world: &mut World, _| {
         let handoff = world.sched.give_way_by_handoff()?;
-        Some((true, handed_off(world, handoff)))
+        let summary = world.sched.summary_after_handoff(handoff);
+        let deadlines = world.sched.deadline_changes();
+        Some((true, handed_off(world, handoff), summary, deadlines))
     };
     let slow = |world: &mut World, _| {
         let left = running(world);
         let may_give_way = world.sched.current_should_yield()
             && world.sched.current_is_preemptible() == Some(true);
+        let deadlines = world.sched.deadline_changes();
         let next = world.sched.preempt_current(Preemption::MoreUrgent);
-        (may_give_way, chosen(world, left, next))
+        let summary = world.sched.run_queue_summary();
+        (may_give_way, chosen(world, left, next), summary, deadlines)
     };
     let outrank = |world: &mut World, operation: Operation| {
         if let Some(current) = world.sched.current() {
@@ -89,13 +93,13 @@ fn a_fast_way_to_a_more_urgent_process_is_a_slow_preemption() {
     twins.agree();
 }
 
-/// The fast path computes the summary anew, and leaves the other hints as they are.
+/// The fast path knows the summary by the handoff, and leaves the other hints as they are.
 #[test]
 fn a_fast_suspension_is_a_slow_one_and_a_choice() {
     let fast = |world: &mut World, _| {
         let before = hints(world);
         let handoff = world.sched.suspend_by_handoff()?;
-        let summary = world.sched.run_queue_summary();
+        let summary = world.sched.summary_after_handoff(handoff);
         Some((
             SuspendOutcome::CurrentMustSwitch,
             handed_off(world, handoff),
