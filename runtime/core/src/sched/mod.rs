@@ -266,6 +266,13 @@ impl<C> Scheduler<C> {
         (self.current != NIL).then(|| self.processes.id(self.current))
     }
 
+    /// Whether `pid` is the current process.
+    #[inline]
+    pub fn is_current(&self, pid: ProcessId) -> bool {
+        let slot = self.processes.slots.get(pid.index as usize);
+        pid.index == self.current && slot.is_some_and(|it| it.generation == pid.generation)
+    }
+
     /// Moves a process to another phase, and updates the census.
     #[inline]
     fn set_phase(&mut self, index: u32, phase: Phase) {

@@ -8,7 +8,7 @@
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
-use crate::sched::{RunQueueSummary, Scheduler, Wake, WakeReason};
+use crate::sched::{ProcessId, RunQueueSummary, Scheduler, Wake, WakeReason};
 
 /// A switch that was made between two processes, by their indices.
 #[must_use]
@@ -105,6 +105,36 @@ impl<C> Scheduler<C> {
         process.suspended = true;
         process.wake = Wake::because(WakeReason::Done);
         process.has_wake = false;
+        Some(handoff)
+    }
+
+    /// Resumes a suspended process that is more urgent than all that could run, and runs it. The
+    /// current process is preemptible.
+    #[inline]
+    pub fn resume_by_handoff(&mut self, pid: ProcessId) -> Option<Handoff> {
+        let from = self.current;
+        let to = pid.index;
+        let process = self.processes.slots.get(to as usize)?;
+        let level = process.priority.get();
+        let is_simple = process.generation == pid.generation
+            && process.phase == Phase::Halted
+            && process.suspended
+            && level > self.run_queue.top()
+            && (process.carrier == NIL || !self.must_stay_aside(to))
+            && self.processes.slots.get(from as usize)?.preemptible;
+        if !is_simple {
+            return None;
+        }
+        let handoff = self.hand_off_to(from, to)?;
+        self.counters.preemptions_by_urgency += 1;
+        self.run_queue.push_alone(level, to);
+        self.census[Phase::Halted as usize] -= 1;
+        self.census[Phase::Ready as usize] += 1;
+        let process = &mut self.processes[to];
+        process.phase = Phase::Ready;
+        process.suspended = false;
+        process.next = to;
+        process.prev = to;
         Some(handoff)
     }
 

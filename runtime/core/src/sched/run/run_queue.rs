@@ -132,6 +132,16 @@ impl RunQueue {
         }
     }
 
+    /// As [`RunQueue::push_back`] to a `level` above all that have a process. The caller links the
+    /// process to itself.
+    #[inline(always)]
+    pub(super) fn push_alone(&mut self, level: u8, index: u32) {
+        self.changes += 1;
+        self.levels.insert(level);
+        self.top = level;
+        self.rotate_to(level, index);
+    }
+
     /// As [`RunQueue::remove`], of the first process of the most urgent `level`.
     #[inline(always)]
     pub(super) fn remove_head(&mut self, processes: &mut [Process], index: u32, level: u8) {

@@ -6,7 +6,7 @@
 //! through [`Vm::plan`].
 
 use crate::panics::broken;
-use crate::sched::Handoff;
+use crate::sched::{Handoff, ProcessId};
 use crate::vm::inside::Jump;
 use crate::vm::{HOME, Inner, Vm};
 use baton_sys::clock::Instant;
@@ -42,6 +42,19 @@ impl Vm {
             return None;
         }
         let handoff = inner.sched.give_way_by_handoff()?;
+        let jump = self.carry_out(inner, handoff, false);
+        self.hint_preempted(inner, handoff);
+        Some(jump)
+    }
+
+    /// Resumes a suspended process that is more urgent than the calling one and all others. It runs
+    /// at once.
+    #[inline(always)]
+    pub(in crate::vm) fn resume_fast(&self, inner: &mut Inner, process: ProcessId) -> Option<Jump> {
+        if !self.may_take_fast_path(inner) || !self.parameters.preemptive() {
+            return None;
+        }
+        let handoff = inner.sched.resume_by_handoff(process)?;
         let jump = self.carry_out(inner, handoff, false);
         self.hint_preempted(inner, handoff);
         Some(jump)

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sched::process::Phase;
-use crate::sched::{Handoff, Preemption, RunQueueSummary, SuspendOutcome};
+use crate::sched::{Handoff, Preemption, ResumeOutcome, RunQueueSummary, SuspendOutcome};
 use baton_sys::clock::Instant;
 
 /// The payloads of the process that was left and of the one that runs.
@@ -88,6 +88,40 @@ fn a_fast_way_to_a_more_urgent_process_is_a_slow_preemption() {
     };
     let twins = Twins {
         before: &outrank,
+        ..Twins::new(&fast, &slow)
+    };
+    twins.agree();
+}
+
+#[test]
+fn a_fast_resumption_of_the_most_urgent_is_a_slow_one_and_a_preemption() {
+    let halt = |world: &mut World, operation: Operation| {
+        let Some(pid) = world.any_process(operation.b) else {
+            return false;
+        };
+        world.sched.set_priority(pid, Priority::HIGHEST);
+        Some(pid) != world.sched.current() && world.sched.suspend(pid) == SuspendOutcome::Suspended
+    };
+    let fast = |world: &mut World, operation: Operation| {
+        let pid = world.any_process(operation.b)?;
+        let handoff = world.sched.resume_by_handoff(pid)?;
+        let summary = world.sched.summary_after_handoff(handoff);
+        Some((true, handed_off(world, handoff), summary))
+    };
+    let slow = |world: &mut World, operation: Operation| {
+        let left = running(world);
+        let pid = world
+            .any_process(operation.b)
+            .expect("the fast path found it");
+        let is_resumed = world.sched.resume(pid) == ResumeOutcome::Resumed;
+        let gives_way = world.sched.current_should_yield()
+            && world.sched.current_is_preemptible() == Some(true);
+        let next = world.sched.preempt_current(Preemption::MoreUrgent);
+        let summary = world.sched.run_queue_summary();
+        (is_resumed && gives_way, chosen(world, left, next), summary)
+    };
+    let twins = Twins {
+        before: &halt,
         ..Twins::new(&fast, &slow)
     };
     twins.agree();
