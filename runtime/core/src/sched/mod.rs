@@ -163,8 +163,6 @@ pub struct Scheduler<C> {
     /// How many processes are in each phase.
     census: [u32; PHASES],
     deadlines: Deadlines,
-    /// Incremented when a process becomes preemptible or stops being preemptible.
-    preemptible_changes: u64,
     waiters: Waiters,
     carriers: Vec<carriers::Carrier>,
     /// How many carriers have names.
@@ -221,7 +219,6 @@ impl<C> Scheduler<C> {
             counters: SchedCounters::default(),
             census: [0; PHASES],
             deadlines: Deadlines::new(),
-            preemptible_changes: 0,
             waiters,
             carriers: Vec::new(),
             named_carriers: 0,

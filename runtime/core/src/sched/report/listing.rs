@@ -260,7 +260,7 @@ impl<C> Scheduler<C> {
     pub fn set_preemptible(&mut self, pid: ProcessId, preemptible: bool) {
         if let Some(index) = self.processes.find(pid) {
             self.processes[index].preemptible = preemptible;
-            self.preemptible_changes += 1;
+            self.run_queue.note_change();
         }
     }
 

@@ -287,7 +287,7 @@ impl<C> Scheduler<C> {
     /// processes, the deadlines, and the preemptible flags.
     #[inline]
     pub fn changes(&self) -> u64 {
-        self.run_queue.changes() + self.deadlines.changes() + self.preemptible_changes
+        self.run_queue.changes() + self.deadlines.changes()
     }
 
     /// The part of [`Scheduler::changes`] that counts changes of deadlines.

@@ -87,20 +87,28 @@ impl<C> Scheduler<C> {
         if !is_simple {
             return None;
         }
-        let to = match process.next {
-            next if next == from => self.run_queue.head_below(level),
-            next => next,
+        // If it is alone in its level, the next one is in the most urgent of the other levels.
+        let others = (process.next == from).then(|| self.run_queue.levels_below_top());
+        let to = match others {
+            Some(others) => self.run_queue.head(others.top()),
+            None => process.next,
         };
         if self.processes.slots.get(to as usize)?.preemptible != process.preemptible {
             return None;
         }
         let handoff = self.hand_off_to(from, to)?;
-        self.run_queue
-            .remove_head(&mut self.processes.slots, from, level);
+        match others {
+            Some(others) => self.run_queue.empty_top(others),
+            None => self
+                .run_queue
+                .remove_head(&mut self.processes.slots, from, level),
+        }
         // It was in a ring, so its phase was `Ready`.
         self.census[Phase::Ready as usize] -= 1;
         self.census[Phase::Halted as usize] += 1;
         let process = &mut self.processes[from];
+        process.next = NIL;
+        process.prev = NIL;
         process.phase = Phase::Halted;
         process.suspended = true;
         process.wake = Wake::because(WakeReason::Done);

@@ -17,7 +17,7 @@ pub(in crate::sched) struct RunQueue {
     top: u8,
     /// The head of each ring. The size is a power of two, so that a masked level is in bounds.
     heads: [u32; 128],
-    /// Incremented when a process is added or removed.
+    /// Incremented when a process is added or removed, or what it may do changes.
     changes: u64,
 }
 
@@ -37,7 +37,8 @@ impl RunQueue {
         self.top
     }
 
-    /// A count of additions and removals; rotations of a ring do not count.
+    /// A count of additions, removals, and what [`RunQueue::note_change`] notes. Rotations of a
+    /// ring do not count.
     #[inline]
     pub(in crate::sched) fn changes(&self) -> u64 {
         self.changes
@@ -49,13 +50,17 @@ impl RunQueue {
         self.levels.below(level).top()
     }
 
-    /// The first process of the most urgent level but `top`, which is the most urgent of all; or
-    /// `NIL`.
+    /// Notes that a process became preemptible or stopped being preemptible.
+    pub(in crate::sched) fn note_change(&mut self) {
+        self.changes += 1;
+    }
+
+    /// All levels that have a process, but the most urgent one.
     #[inline(always)]
-    pub(super) fn head_below(&self, top: u8) -> u32 {
+    pub(super) fn levels_below_top(&self) -> Levels {
         let mut others = self.levels;
-        others.remove(top);
-        self.head(others.top())
+        others.remove(self.top);
+        others
     }
 
     /// The first process of a level, or `NIL`.
@@ -142,23 +147,24 @@ impl RunQueue {
         self.rotate_to(level, index);
     }
 
-    /// As [`RunQueue::remove`], of the first process of the most urgent `level`.
+    /// Removes the only process of the most urgent level. `others` are the other levels that have a
+    /// process. The caller clears the links of the process.
+    #[inline(always)]
+    pub(super) fn empty_top(&mut self, others: Levels) {
+        self.changes += 1;
+        self.rotate_to(self.top, NIL);
+        self.levels = others;
+        self.top = others.top();
+    }
+
+    /// Removes the first of several processes of a level. The caller clears its links.
     #[inline(always)]
     pub(super) fn remove_head(&mut self, processes: &mut [Process], index: u32, level: u8) {
         let Process { next, prev, .. } = processes[index as usize];
         self.changes += 1;
-        if next == index {
-            self.rotate_to(level, NIL);
-            self.levels.remove(level);
-            self.top = self.levels.top();
-        } else {
-            processes[prev as usize].next = next;
-            processes[next as usize].prev = prev;
-            self.rotate_to(level, next);
-        }
-        let process = &mut processes[index as usize];
-        process.next = NIL;
-        process.prev = NIL;
+        processes[prev as usize].next = next;
+        processes[next as usize].prev = prev;
+        self.rotate_to(level, next);
     }
 }
 
@@ -195,7 +201,7 @@ impl Levels {
 
     /// The most urgent level, 0 if there is none.
     #[inline]
-    fn top(self) -> u8 {
+    pub(super) fn top(self) -> u8 {
         match self.high.checked_ilog2() {
             Some(bit) => 64 + bit as u8,
             None => (self.low | 1).ilog2() as u8,
