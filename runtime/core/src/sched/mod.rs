@@ -169,7 +169,8 @@ pub struct Scheduler<C> {
     named_carriers: usize,
     /// Places of named carriers to which no process is bound any more. The executor takes them.
     unbound: Vec<u32>,
-    payloads: Vec<Option<C>>,
+    /// The executor's data of each process, at the place of its slot.
+    payloads: Vec<C>,
     limit: u32,
     /// How many processes were spawned or fired, and have not ended.
     live: u32,

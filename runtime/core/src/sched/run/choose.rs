@@ -192,8 +192,7 @@ impl<C> Scheduler<C> {
         for _ in 0..MOST_SKIPPED {
             let process = &self.processes[self.current];
             let is_raised = process.priority != process.own_priority;
-            let payload = self.payloads[self.current as usize].as_mut();
-            if is_raised || !payload.is_some_and(&mut skips) {
+            if is_raised || !skips(&mut self.payloads[self.current as usize]) {
                 break;
             }
             self.current = process.next;

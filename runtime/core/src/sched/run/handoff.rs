@@ -150,11 +150,8 @@ impl<C> Scheduler<C> {
     /// that runs.
     #[inline]
     pub fn payloads_of_handoff(&mut self, handoff: Handoff) -> Option<[&mut C; 2]> {
-        let both = self
-            .payloads
-            .get_disjoint_mut([handoff.from as usize, handoff.to as usize]);
-        let [from, to] = both.ok()?;
-        Some([from.as_mut()?, to.as_mut()?])
+        let both = [handoff.from as usize, handoff.to as usize];
+        self.payloads.get_disjoint_mut(both).ok()
     }
 
     /// As [`Scheduler::run_queue_summary`], right after a handoff to the most urgent process.
