@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`run`](Vm::run) | any thread, in this order |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
-//! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`forget`](Inside::forget) | inside |
+//! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`resume`](Inside::resume), [`forget`](Inside::forget) | inside |
 //! | letting others run | [`safepoint`](Inside::safepoint), [`yield_now`](Inside::yield_now), [`yield_to`](Inside::yield_to) | inside |
 //! | keeping others out | [`enter_critical`](Inside::enter_critical), [`leave_critical`](Inside::leave_critical) | inside |
 //! | waits | [`block_on`](Inside::block_on), [`sleep_until`](Inside::sleep_until), [`select`](Inside::select), [`wait_ready`](Inside::wait_ready) | inside |
