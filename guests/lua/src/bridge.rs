@@ -273,7 +273,7 @@ bridge! {
     }
 
     fn baton_resume(vm, pid: u64) -> c_int {
-        match process(pid).map(|pid| vm.with_sched(|sched| sched.resume(pid))) {
+        match process(pid).map(|pid| vm.resume(pid)) {
             None | Some(ResumeOutcome::Dead) => 1,
             Some(ResumeOutcome::Resumed | ResumeOutcome::NotSuspended) => 0,
         }

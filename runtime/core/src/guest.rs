@@ -243,52 +243,57 @@ impl GuestCalls {
         process: ProcessId,
         user_data: usize,
     ) -> Inside<'vm> {
-        calling("the guest's `run`", || {
-            self.0.run(inside, process, user_data)
-        })
+        calling(
+            || "the guest's `run`",
+            || self.0.run(inside, process, user_data),
+        )
     }
 
     #[inline(always)]
     pub(crate) fn switched(&self, from: Option<usize>, to: Option<usize>) {
-        calling("the guest's `switched`", || self.0.switched(from, to))
+        calling(|| "the guest's `switched`", || self.0.switched(from, to))
     }
 
     #[inline(always)]
     pub(crate) fn retake_policy(&self, user_data: usize) -> RetakePolicy {
-        calling("the guest's `retake_policy`", || {
-            self.0.retake_policy(user_data)
-        })
+        calling(
+            || "the guest's `retake_policy`",
+            || self.0.retake_policy(user_data),
+        )
     }
 
     #[inline(always)]
     pub(crate) fn warn_blocked(&self, user_data: usize) {
-        calling("the guest's `warn_blocked`", || {
-            self.0.warn_blocked(user_data)
-        })
+        calling(
+            || "the guest's `warn_blocked`",
+            || self.0.warn_blocked(user_data),
+        )
     }
 
     #[inline(always)]
     pub(crate) fn has_delayed(&self) -> bool {
-        calling("the guest's `has_delayed`", || self.0.has_delayed())
+        calling(|| "the guest's `has_delayed`", || self.0.has_delayed())
     }
 
     #[inline(always)]
     pub(crate) fn warn_thread(&self, holder: usize, waiter: usize, is_bound: bool) {
-        calling("the guest's `warn_thread`", || {
-            self.0.warn_thread(holder, waiter, is_bound)
-        })
+        calling(
+            || "the guest's `warn_thread`",
+            || self.0.warn_thread(holder, waiter, is_bound),
+        )
     }
 
     #[inline(always)]
     pub(crate) fn arrived(&self, user_data: usize) {
-        calling("the guest's `arrived`", || self.0.arrived(user_data))
+        calling(|| "the guest's `arrived`", || self.0.arrived(user_data))
     }
 
     #[inline(always)]
     pub(crate) fn request_safepoint(&self, user_data: usize) {
-        calling("the guest's `request_safepoint`", || {
-            self.0.request_safepoint(user_data)
-        })
+        calling(
+            || "the guest's `request_safepoint`",
+            || self.0.request_safepoint(user_data),
+        )
     }
 
     #[inline(always)]
@@ -298,38 +303,57 @@ impl GuestCalls {
         current: Option<usize>,
         suggested: usize,
     ) -> Option<ProcessId> {
-        calling("the guest's `scheduler_hook`", || {
-            self.0.scheduler_hook(inside, current, suggested)
-        })
+        calling(
+            || "the guest's `scheduler_hook`",
+            || self.0.scheduler_hook(inside, current, suggested),
+        )
     }
 
     #[inline(always)]
     pub(crate) fn switch_hook(&self, inside: &Inside<'_>, from: Option<usize>, to: Option<usize>) {
-        calling("the guest's `switch_hook`", || {
-            self.0.switch_hook(inside, from, to)
-        })
+        calling(
+            || "the guest's `switch_hook`",
+            || self.0.switch_hook(inside, from, to),
+        )
     }
 
     #[inline(always)]
     pub(crate) fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration> {
-        calling("the guest's `deadlocked`", || self.0.deadlocked(inside))
+        calling(|| "the guest's `deadlocked`", || self.0.deadlocked(inside))
     }
 
     #[inline(always)]
     pub(crate) fn forked(&self, inside: &Inside<'_>, user_data: usize) {
-        calling("the guest's `forked`", || self.0.forked(inside, user_data))
+        calling(
+            || "the guest's `forked`",
+            || self.0.forked(inside, user_data),
+        )
     }
 
     #[inline(always)]
     pub(crate) fn signalled(&self, inside: &Inside<'_>) {
-        calling("the guest's `signalled`", || self.0.signalled(inside))
+        calling(|| "the guest's `signalled`", || self.0.signalled(inside))
     }
 }
 
 #[inline(always)]
-fn calling<R>(what: &'static str, function: impl FnOnce() -> R) -> R {
-    let end = EndOfProgram::at_panic_in(what, "its VM would be half changed");
+fn calling<R, W: Fn() -> &'static str>(what: W, function: impl FnOnce() -> R) -> R {
+    let half_changed = HalfChanged(what);
     let result = function();
-    end.avert();
+    std::mem::forget(half_changed);
     result
+}
+
+/// A guard that ends the program when a panic drops it. The name of what panics is a function, so
+/// that the guard has no size: a switch stores nothing for it.
+struct HalfChanged<W: Fn() -> &'static str>(W);
+
+impl<W: Fn() -> &'static str> Drop for HalfChanged<W> {
+    #[cold]
+    fn drop(&mut self) {
+        drop(EndOfProgram::at_panic_in(
+            (self.0)(),
+            "its VM would be half changed",
+        ));
+    }
 }

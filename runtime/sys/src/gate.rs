@@ -291,6 +291,17 @@ impl<'words> OwnGate<'words> {
         self.words.slow()
     }
 
+    /// Whether the calling thread is inside and the owner, as a signal handler sees it. `false` if
+    /// only the VM's mutex could tell, as in the compare-and-swap variant.
+    ///
+    /// In the fence-free variant, a thread with an even gate and without `REVOKED` is the owner. A
+    /// taker sets `REVOKED`, and its barrier comes before the store of the even gate, or after. In
+    /// the first case this sees `REVOKED`. In the second one, the taker sees the even gate.
+    #[inline]
+    pub fn is_inside(self) -> bool {
+        self.value() & 1 == 0 && self.slow() & (REVOKED | CAS | FORKED) == 0
+    }
+
     /// Makes the calling thread the owner again, inside.
     ///
     /// # Safety
@@ -440,5 +451,34 @@ mod of_threads {
                 .slow
                 .fetch_and(!(FORKED | ATTENTION), Ordering::AcqRel);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_handler_is_inside_only_if_no_mutex_is_needed_to_know() {
+        let words = GateWords::new();
+        // SAFETY: the words belong to this thread alone.
+        let gate = unsafe { OwnGate::of(&words) };
+        // SAFETY: there is no VM, so nothing is lent by it.
+        let own = || unsafe { gate.own() };
+        assert!(!gate.is_inside(), "it has no VM");
+        own();
+        assert!(gate.is_inside());
+        gate.revoke();
+        assert!(!gate.is_inside(), "it may not own the VM");
+        own();
+        gate.set_attention();
+        assert!(gate.is_inside(), "a request for attention takes nothing");
+        // SAFETY: as above.
+        unsafe { gate.leave() };
+        assert!(!gate.is_inside(), "it is in a foreign call");
+        assert_eq!(gate.begin_enter() & REVOKED, 0);
+        assert!(gate.is_inside());
+        gate.use_claims();
+        assert!(!gate.is_inside(), "the claim decides");
     }
 }

@@ -113,17 +113,21 @@ fn set_action(signal: c_int, handler: libc::sighandler_t, flags: c_int) -> io::R
 }
 
 extern "C" fn on_preempt(_signal: c_int) {
-    keeping_errno(|| {
-        // Acquire: pairs with the store in `install_preempt_handler`.
-        let handler = HANDLERS[PREEMPT_SIGNAL as usize].load(Ordering::Acquire);
-        if !handler.is_null() {
-            // SAFETY: only `install_preempt_handler` writes this slot, unless the same signal is
-            // watched, which replaces the action by `on_watched`. The pointer came from a function
-            // of this type.
-            let preempt: extern "C" fn() = unsafe { std::mem::transmute(handler) };
-            preempt();
-        }
-    });
+    keeping_errno(preempt_this_thread);
+}
+
+/// Calls the function of [`install_preempt_handler`], if there is one, as [`PREEMPT_SIGNAL`] would
+/// on the calling thread. For other signal handlers, and async-signal-safe as that function is.
+pub fn preempt_this_thread() {
+    // Acquire: pairs with the store in `install_preempt_handler`.
+    let handler = HANDLERS[PREEMPT_SIGNAL as usize].load(Ordering::Acquire);
+    if !handler.is_null() {
+        // SAFETY: only `install_preempt_handler` writes this slot, unless the same signal is
+        // watched, which replaces the action by `on_watched`. The pointer came from a function of
+        // this type.
+        let preempt: extern "C" fn() = unsafe { std::mem::transmute(handler) };
+        preempt();
+    }
 }
 
 extern "C" fn on_watched(signal: c_int) {

@@ -67,6 +67,13 @@ fn a_preemption_interrupts_the_named_thread_and_keeps_errno() {
         }
         busy.join().expect("the assertions hold");
     });
+    let before = COUNT.load(Ordering::Relaxed);
+    signals::preempt_this_thread();
+    assert_eq!(
+        COUNT.load(Ordering::Relaxed),
+        before + 1,
+        "without a signal"
+    );
 }
 
 #[test]

@@ -163,15 +163,14 @@ pub struct Scheduler<C> {
     /// How many processes are in each phase.
     census: [u32; PHASES],
     deadlines: Deadlines,
-    /// Incremented when a process becomes preemptible or stops being preemptible.
-    preemptible_changes: u64,
     waiters: Waiters,
     carriers: Vec<carriers::Carrier>,
     /// How many carriers have names.
     named_carriers: usize,
     /// Places of named carriers to which no process is bound any more. The executor takes them.
     unbound: Vec<u32>,
-    payloads: Vec<Option<C>>,
+    /// The executor's data of each process, at the place of its slot.
+    payloads: Vec<C>,
     limit: u32,
     /// How many processes were spawned or fired, and have not ended.
     live: u32,
@@ -221,7 +220,6 @@ impl<C> Scheduler<C> {
             counters: SchedCounters::default(),
             census: [0; PHASES],
             deadlines: Deadlines::new(),
-            preemptible_changes: 0,
             waiters,
             carriers: Vec::new(),
             named_carriers: 0,
@@ -264,6 +262,13 @@ impl<C> Scheduler<C> {
     #[inline]
     pub fn current(&self) -> Option<ProcessId> {
         (self.current != NIL).then(|| self.processes.id(self.current))
+    }
+
+    /// Whether `pid` is the current process.
+    #[inline]
+    pub fn is_current(&self, pid: ProcessId) -> bool {
+        let slot = self.processes.slots.get(pid.index as usize);
+        pid.index == self.current && slot.is_some_and(|it| it.generation == pid.generation)
     }
 
     /// Moves a process to another phase, and updates the census.

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`run`](Vm::run) | any thread, in this order |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
-//! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`forget`](Inside::forget) | inside |
+//! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`resume`](Inside::resume), [`forget`](Inside::forget) | inside |
 //! | letting others run | [`safepoint`](Inside::safepoint), [`yield_now`](Inside::yield_now), [`yield_to`](Inside::yield_to) | inside |
 //! | keeping others out | [`enter_critical`](Inside::enter_critical), [`leave_critical`](Inside::leave_critical) | inside |
 //! | waits | [`block_on`](Inside::block_on), [`sleep_until`](Inside::sleep_until), [`select`](Inside::select), [`wait_ready`](Inside::wait_ready) | inside |
@@ -213,6 +213,8 @@ pub(crate) struct Inner {
     hooks: hooks::Hooks,
     /// The scheduler's count of changes when the hints were updated last.
     hinted_changes: u64,
+    /// Its count of changes of deadlines when their hint was updated last.
+    hinted_deadlines: u64,
     names: affinity::Names,
     registrations: descriptors::Registrations,
     held_threads: held_threads::HeldThreads,
@@ -358,6 +360,7 @@ impl Vm {
                 deficits_expected: 0,
                 steps_aside: None,
                 hinted_changes: u64::MAX,
+                hinted_deadlines: u64::MAX,
                 wakers: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
                 slice_divisor: 1.0,

@@ -16,7 +16,7 @@ pub(super) fn yield_now(process: &Process) {
 
 #[inline(never)]
 pub(super) fn resume(process: &Process, other: ProcessId) {
-    let _ = process.vm.with_sched(|sched| sched.resume(other));
+    let _ = process.vm.resume(other);
 }
 
 #[inline(never)]

@@ -128,7 +128,10 @@ impl<C> Scheduler<C> {
     /// Frees the slot and the payload of a dead process, or of a prepared one that no timer fires
     /// any more. Its ids are stale afterwards. Does nothing for any other process. Returns whether
     /// it did.
-    pub fn forget(&mut self, pid: ProcessId) -> bool {
+    pub fn forget(&mut self, pid: ProcessId) -> bool
+    where
+        C: Default,
+    {
         let Some(index) = self.processes.find(pid) else {
             return false;
         };
@@ -138,7 +141,7 @@ impl<C> Scheduler<C> {
             _ => return false,
         }
         self.census[Phase::Dead as usize] -= 1;
-        self.payloads[index as usize] = None;
+        self.payloads[index as usize] = C::default();
         self.processes.release(index);
         true
     }
@@ -198,8 +201,8 @@ impl<C> Scheduler<C> {
         process.user_data = options.user_data;
         self.census[Phase::Prepared as usize] += 1;
         match self.payloads.get_mut(index as usize) {
-            Some(place) => *place = Some(payload),
-            None => self.payloads.push(Some(payload)),
+            Some(place) => *place = payload,
+            None => self.payloads.push(payload),
         }
         if options.pin.is_some() {
             self.set_pin(self.processes.id(index), options.pin);

@@ -254,7 +254,7 @@ impl<C> Scheduler<C> {
     pub fn set_preemptible(&mut self, pid: ProcessId, preemptible: bool) {
         if let Some(index) = self.processes.find(pid) {
             self.processes[index].preemptible = preemptible;
-            self.preemptible_changes += 1;
+            self.run_queue.note_change();
         }
     }
 
@@ -286,24 +286,18 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The executor's data of a process; `None` once it was taken or the process forgotten.
+    /// The executor's data of a process; `None` once the process was forgotten.
     #[inline]
     pub fn payload(&self, pid: ProcessId) -> Option<&C> {
         let index = self.processes.find(pid)?;
-        self.payloads[index as usize].as_ref()
+        self.payloads.get(index as usize)
     }
 
     /// As [`Scheduler::payload`], mutable.
     #[inline]
     pub fn payload_mut(&mut self, pid: ProcessId) -> Option<&mut C> {
         let index = self.processes.find(pid)?;
-        self.payloads[index as usize].as_mut()
-    }
-
-    /// Takes the executor's data of a process.
-    pub fn take_payload(&mut self, pid: ProcessId) -> Option<C> {
-        let index = self.processes.find(pid)?;
-        self.payloads[index as usize].take()
+        self.payloads.get_mut(index as usize)
     }
 
     #[inline]

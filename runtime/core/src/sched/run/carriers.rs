@@ -13,7 +13,7 @@
 //! thread-local state, such as an error queue, before it returns. So the carrier continues this
 //! process before it runs any other.
 
-use super::run_queue::{self, bit};
+use super::run_queue;
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
 use crate::sched::{CarrierId, ProcessId, Scheduler};
@@ -413,17 +413,17 @@ impl<C> Scheduler<C> {
     /// Keeps aside the processes that need a carrier and may not be chosen now. Each level is
     /// walked in order, so that their order is kept.
     fn put_attached_aside(&mut self, place: u32) {
-        let mut levels = 0;
+        let mut levels = 0u128;
         let mut index = self.carriers[place as usize].attached;
         while index != NIL {
             let process = &self.processes[index];
             if process.phase == Phase::Ready && self.must_stay_aside(index) {
-                levels |= bit(process.priority);
+                levels |= 1 << process.priority.get();
             }
             index = process.carrier_next;
         }
         while levels != 0 {
-            let level = levels.trailing_zeros() as u8 + 1;
+            let level = levels.trailing_zeros() as u8;
             levels &= levels - 1;
             self.put_level_aside(place, level);
         }

@@ -197,8 +197,7 @@ impl<C> Scheduler<C> {
         for _ in 0..MOST_SKIPPED {
             let process = &self.processes[self.current];
             let is_raised = process.priority != process.own_priority;
-            let payload = self.payloads[self.current as usize].as_mut();
-            if is_raised || !payload.is_some_and(&mut skips) {
+            if is_raised || !skips(&mut self.payloads[self.current as usize]) {
                 break;
             }
             self.current = process.next;
@@ -297,7 +296,13 @@ impl<C> Scheduler<C> {
     /// processes, the deadlines, and the preemptible flags.
     #[inline]
     pub fn changes(&self) -> u64 {
-        self.run_queue.changes() + self.deadlines.changes() + self.preemptible_changes
+        self.run_queue.changes() + self.deadlines.changes()
+    }
+
+    /// The part of [`Scheduler::changes`] that counts changes of deadlines.
+    #[inline]
+    pub fn deadline_changes(&self) -> u64 {
+        self.deadlines.changes()
     }
 
     /// How many processes could be chosen now, without the current one.

@@ -8,7 +8,7 @@
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
-use crate::sched::{Scheduler, Wake, WakeReason};
+use crate::sched::{ProcessId, RunQueueSummary, Scheduler, Wake, WakeReason};
 
 /// A switch that was made between two processes, by their indices.
 #[must_use]
@@ -32,11 +32,11 @@ impl<C> Scheduler<C> {
     pub fn yield_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
         let process = self.processes.slots.get(from as usize)?;
-        let (level, to) = (process.priority.get(), process.next);
-        let is_simple = to != from
+        let (level, to) = (self.run_queue.top(), process.next);
+        // The head of a ring has the ring's level, so no process is more urgent than `from`.
+        let is_simple = self.run_queue.head(level) == from
+            && to != from
             && self.with_due_time == 0
-            && self.run_queue.top() == level
-            && self.run_queue.head(level) == from
             && self.processes[to].preemptible == process.preemptible;
         if !is_simple {
             return None;
@@ -78,30 +78,71 @@ impl<C> Scheduler<C> {
     pub fn suspend_by_handoff(&mut self) -> Option<Handoff> {
         let from = self.current;
         let process = self.processes.slots.get(from as usize)?;
-        let level = process.priority.get();
-        let is_simple = self.run_queue.top() == level
-            && self.run_queue.head(level) == from
+        let level = self.run_queue.top();
+        // As in `yield_by_handoff`: no process is more urgent than `from`.
+        let is_simple = self.run_queue.head(level) == from
             && process.critical == 0
             && process.kills == 0
             && process.pinned.is_none();
         if !is_simple {
             return None;
         }
-        let to = if process.next == from {
-            self.run_queue.head(self.run_queue.top_below(level))
-        } else {
-            process.next
+        // If it is alone in its level, the next one is in the most urgent of the other levels.
+        let others = (process.next == from).then(|| self.run_queue.levels_below_top());
+        let to = match others {
+            Some(others) => self.run_queue.head(others.top()),
+            None => process.next,
         };
         if self.processes.slots.get(to as usize)?.preemptible != process.preemptible {
             return None;
         }
         let handoff = self.hand_off_to(from, to)?;
-        self.run_queue.remove(&mut self.processes.slots, from);
-        self.set_phase(from, Phase::Halted);
+        match others {
+            Some(others) => self.run_queue.empty_top(others),
+            None => self
+                .run_queue
+                .remove_head(&mut self.processes.slots, from, level),
+        }
+        // It was in a ring, so its phase was `Ready`.
+        self.census[Phase::Ready as usize] -= 1;
+        self.census[Phase::Halted as usize] += 1;
         let process = &mut self.processes[from];
+        process.next = NIL;
+        process.prev = NIL;
+        process.phase = Phase::Halted;
         process.suspended = true;
         process.wake = Wake::because(WakeReason::Done);
         process.has_wake = false;
+        Some(handoff)
+    }
+
+    /// Resumes a suspended process that is more urgent than all that could run, and runs it. The
+    /// current process is preemptible.
+    #[inline]
+    pub fn resume_by_handoff(&mut self, pid: ProcessId) -> Option<Handoff> {
+        let from = self.current;
+        let to = pid.index;
+        let process = self.processes.slots.get(to as usize)?;
+        let level = process.priority.get();
+        let is_simple = process.generation == pid.generation
+            && process.phase == Phase::Halted
+            && process.suspended
+            && level > self.run_queue.top()
+            && (process.carrier == NIL || !self.must_stay_aside(to))
+            && self.processes.slots.get(from as usize)?.preemptible;
+        if !is_simple {
+            return None;
+        }
+        let handoff = self.hand_off_to(from, to)?;
+        self.counters.preemptions_by_urgency += 1;
+        self.run_queue.push_alone(level, to);
+        self.census[Phase::Halted as usize] -= 1;
+        self.census[Phase::Ready as usize] += 1;
+        let process = &mut self.processes[to];
+        process.phase = Phase::Ready;
+        process.suspended = false;
+        process.next = to;
+        process.prev = to;
         Some(handoff)
     }
 
@@ -109,14 +150,25 @@ impl<C> Scheduler<C> {
     /// that runs.
     #[inline]
     pub fn payloads_of_handoff(&mut self, handoff: Handoff) -> Option<[&mut C; 2]> {
-        let both = self
-            .payloads
-            .get_disjoint_mut([handoff.from as usize, handoff.to as usize]);
-        let [from, to] = both.ok()?;
-        Some([from.as_mut()?, to.as_mut()?])
+        let both = [handoff.from as usize, handoff.to as usize];
+        self.payloads.get_disjoint_mut(both).ok()
     }
 
+    /// As [`Scheduler::run_queue_summary`], right after a handoff to the most urgent process.
     #[inline]
+    pub fn summary_after_handoff(&self, handoff: Handoff) -> RunQueueSummary {
+        let process = &self.processes[handoff.to];
+        let rivals = process.next != handoff.to;
+        RunQueueSummary {
+            runnable: self.census[Phase::Ready as usize] > 1,
+            rivals,
+            outranked: false,
+            is_alone: !rivals & (process.critical == 0),
+            preemptible: Some(process.preemptible),
+        }
+    }
+
+    #[inline(always)]
     fn hand_off_to(&mut self, from: u32, to: u32) -> Option<Handoff> {
         if from == to || !may_run_at_home(self.processes[to].carrier) {
             return None;

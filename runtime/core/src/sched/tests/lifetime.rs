@@ -70,7 +70,7 @@ fn a_living_process_is_not_forgotten() {
 }
 
 #[test]
-fn the_payload_can_be_taken_from_a_dead_process() {
+fn the_payload_of_a_dead_process_is_kept_until_it_is_forgotten() {
     let mut sched = Scheduler::new(10);
     let pid = sched
         .spawn(SpawnOptions::default(), String::from("stack"))
@@ -80,8 +80,9 @@ fn the_payload_can_be_taken_from_a_dead_process() {
     }
     assert_eq!(sched.schedule(), Next::Other(pid));
     sched.exit_current();
-    assert_eq!(sched.take_payload(pid).as_deref(), Some("stack 1"));
-    assert_eq!(sched.take_payload(pid), None);
+    assert_eq!(sched.payload(pid).map(String::as_str), Some("stack 1"));
+    assert!(sched.forget(pid));
+    assert_eq!(sched.payload(pid), None);
 }
 
 #[test]

@@ -46,8 +46,8 @@ pub(in crate::sched) struct Deadlines {
     /// The place of an owner's entry in the heap, by the owner's key; `NIL` if it has none.
     places: Vec<u32>,
     sequence: u64,
-    /// Incremented when a deadline is removed.
-    removals: u64,
+    /// Incremented when a deadline is set or removed.
+    updates: u64,
 }
 
 impl Deadlines {
@@ -56,14 +56,14 @@ impl Deadlines {
             heap: Vec::new(),
             places: Vec::new(),
             sequence: 0,
-            removals: 0,
+            updates: 0,
         }
     }
 
     /// A count of deadlines set and removed.
     #[inline]
     pub(in crate::sched) fn changes(&self) -> u64 {
-        self.sequence + self.removals
+        self.updates
     }
 
     /// Whether `owners` processes and as many timers can have deadlines. The tables grow if
@@ -83,6 +83,7 @@ impl Deadlines {
             self.places.resize(key + 1, NIL);
         }
         self.sequence += 1;
+        self.updates += 1;
         self.heap.push(Entry {
             at,
             sequence: self.sequence,
@@ -125,7 +126,7 @@ impl Deadlines {
     }
 
     fn remove(&mut self, place: usize) {
-        self.removals += 1;
+        self.updates += 1;
         let removed = self.heap.swap_remove(place);
         self.places[removed.owner.key()] = NIL;
         if place < self.heap.len() {

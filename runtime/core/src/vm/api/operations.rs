@@ -2,8 +2,8 @@
 
 use crate::panics::broken;
 use crate::sched::{
-    Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, Scheduler, SuspendOutcome, Wake,
-    WakeReason,
+    Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, ResumeOutcome, Scheduler,
+    SuspendOutcome, Wake, WakeReason,
 };
 use crate::vm::inside::Jump;
 use crate::vm::{Context, Inner, Inside, Vm};
@@ -32,7 +32,7 @@ impl Inside<'_> {
             |inner| self.yield_fast(inner),
         );
         match jump {
-            Some(_) => self.take(jump),
+            Some(jump) => self.take_handoff(jump),
             None => self.reborrow().yield_slow(),
         }
     }
@@ -227,7 +227,7 @@ impl Inside<'_> {
     ///     });
     ///     main.vm.yield_now();
     ///     assert_eq!(main.vm.sched(|sched| sched.state(child)), State::Suspended);
-    ///     assert_eq!(main.vm.with_sched(|sched| sched.resume(child)), ResumeOutcome::Resumed);
+    ///     assert_eq!(main.vm.resume(child), ResumeOutcome::Resumed);
     ///     main.join(child);
     ///     assert_eq!(main.noted(), ["goes on"]);
     /// });
@@ -236,18 +236,55 @@ impl Inside<'_> {
     pub fn suspend(&self, process: ProcessId) -> SuspendOutcome {
         let fast = self.with_inner(
             #[inline(always)]
-            |inner| match inner.sched.current() {
-                Some(me) if me == process => self.suspend_fast(inner),
-                _ => None,
+            |inner| match inner.sched.is_current(process) {
+                true => self.suspend_fast(inner),
+                false => None,
             },
         );
         match fast {
-            Some(_) => {
-                self.take(fast);
+            Some(jump) => {
+                self.take_handoff(jump);
                 SuspendOutcome::CurrentMustSwitch
             }
             None => self.reborrow().suspend_slow(process),
         }
+    }
+
+    /// Resumes a suspended process. It runs at once if it is more urgent than the calling one.
+    ///
+    /// ```
+    /// use baton_core::sched::ResumeOutcome;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         let _ = process.vm.suspend(process.id);
+    ///     });
+    ///     assert_eq!(main.vm.resume(child), ResumeOutcome::NotSuspended);
+    ///     main.vm.yield_now();
+    ///     assert_eq!(main.vm.resume(child), ResumeOutcome::Resumed);
+    ///     main.join(child);
+    ///     assert_eq!(main.vm.resume(child), ResumeOutcome::Dead);
+    /// });
+    /// ```
+    #[inline]
+    pub fn resume(&self, process: ProcessId) -> ResumeOutcome {
+        let fast = self.with_inner(
+            #[inline(always)]
+            |inner| self.resume_fast(inner, process),
+        );
+        match fast {
+            Some(jump) => {
+                self.take_handoff(jump);
+                ResumeOutcome::Resumed
+            }
+            None => self.reborrow().resume_slow(process),
+        }
+    }
+
+    /// The slow path of a resumption: more than a handoff to the resumed process.
+    #[inline(never)]
+    fn resume_slow(self, process: ProcessId) -> ResumeOutcome {
+        self.with_sched(|sched| sched.resume(process))
     }
 
     /// The slow path of a suspension: more than a handoff to the next process.
@@ -401,7 +438,7 @@ impl Vm {
     #[inline]
     fn give_way(&self, inner: &mut Inner) -> Option<Jump> {
         if !inner.sched.current_should_yield() {
-            self.update_hints(inner);
+            self.hint_run_queue(inner, inner.sched.run_queue_summary());
             return None;
         }
         match self.give_way_fast(inner) {

@@ -8,6 +8,21 @@
 //! **No wake is lost.** [`Waker::wake`] increments the count, then sets [`request::WOKEN`], and
 //! then notifies by the protocol of [`baton_sys::parking`], as a post does. The owner clears the
 //! bit before it takes the counts. A wake that counts after that sets the bit again.
+//!
+//! **Who hears of a wake** ([`Vm::request`]):
+//!
+//! | the owner | the waker is used | reached by |
+//! |---|---|---|
+//! | idles | anywhere | a kick of its poller |
+//! | spins | anywhere | the notification that it watches |
+//! | runs, inside | in a signal handler on its own thread | the attention flag and the guest's own preempt handler, both on this thread; and the monitor, if that rests |
+//! | runs | on another thread, or in a foreign call | an alert of the monitor |
+//!
+//! In the third row no other thread has to run. The handler has notified, so the owner cannot begin
+//! an idle wait before it has served the wake: its next `prepare` sees the notification. While it
+//! runs, the guest reaches a safepoint by the flag or the handler. If it misses both, the monitor
+//! finds the bit at its next tick. A resting monitor is alerted, by the barrier of
+//! `vm/preempt/monitor.rs`: it sees the bit before it rests, or is seen resting.
 
 use crate::sched::{ProcessId, SemaphoreId};
 use crate::vm::{Inner, Inside, Vm, request};
@@ -52,8 +67,8 @@ impl Waker {
         self.vm.request(request::WOKEN);
         let here = gate::here();
         if here.carrier().is_some() {
-            // This may be the owner's own thread, interrupted by a signal. Then it need not wait
-            // for the monitor.
+            // This may be the thread of a process in a foreign call. Then it serves the wake when
+            // it enters.
             here.set_attention();
         }
     }

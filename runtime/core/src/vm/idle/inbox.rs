@@ -4,8 +4,8 @@ use crate::sched::WakeReason;
 use crate::spin::Source;
 use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
-use baton_sys::membarrier;
 use baton_sys::parking::Notify;
+use baton_sys::{gate, membarrier, signals};
 
 /// The result of a deadlock report to the guest.
 #[must_use]
@@ -38,12 +38,17 @@ impl Vm {
     /// Alerts a resting monitor. An earlier notification may have been for a post that the owner
     /// had taken in already, so that the monitor found nothing and rests.
     fn alert_sleeping_monitor(&self) {
+        if self.may_poll_late() {
+            self.monitor.alert();
+        }
+    }
+
+    /// Whether the monitor, if it is not alerted, may find a notification only later than a tick.
+    fn may_poll_late(&self) -> bool {
         // Pairs with `heavy` in the monitor's rest: either the monitor sees the post, or it is seen
         // resting here.
         membarrier::light();
-        if self.monitor.may_poll_late() {
-            self.monitor.alert();
-        }
+        self.monitor.may_poll_late()
     }
 
     /// Wakes one waiter of `queue` with `value`, from any native thread.
@@ -121,9 +126,23 @@ impl Vm {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
             Notify::OwnerIsRunning | Notify::AlreadyNotified => {
-                self.monitor.alert_from_signal_handler()
+                if !self.preempt_if_inside() || self.may_poll_late() {
+                    self.monitor.alert_from_signal_handler();
+                }
             }
         }
+    }
+
+    /// Requests a safepoint as the monitor would, if the calling thread is inside this VM: then it
+    /// is the owner's, interrupted by a signal. Returns whether it is. Async-signal-safe.
+    fn preempt_if_inside(&self) -> bool {
+        let here = gate::here();
+        let is_owner = here.carrier().is_some() && here.is_inside() && self.is_of_this_thread();
+        if is_owner {
+            here.set_attention();
+            signals::preempt_this_thread();
+        }
+        is_owner
     }
 }
 

@@ -25,6 +25,21 @@ pub(in crate::vm) fn vm_of_this_thread() -> Arc<Vm> {
         .unwrap_or_else(|| broken("a process runs on a foreign thread"))
 }
 
+impl Vm {
+    /// Whether the calling thread is a carrier of this VM; for a thread whose gate has a carrier
+    /// id. Async-signal-safe: the carrier has used the thread-local already. `false` in a handler
+    /// that interrupts [`exchange`].
+    pub(in crate::vm) fn is_of_this_thread(&self) -> bool {
+        VM.try_with(|vm| {
+            let vm = vm.try_borrow().ok()?;
+            Some(std::ptr::eq(Arc::as_ptr(vm.as_ref()?), self))
+        })
+        .ok()
+        .flatten()
+        .unwrap_or(false)
+    }
+}
+
 /// Blocks a thread whose VM is gone: it must not touch anything again.
 pub(super) fn sleep_for_ever() -> ! {
     loop {

@@ -1,7 +1,7 @@
 //! Hints that the owner writes for the monitor: relaxed stores. Correctness does not depend on
 //! them; they only decide when the monitor polls.
 
-use crate::sched::RunQueueSummary;
+use crate::sched::{Handoff, RunQueueSummary};
 use crate::vm::{Inner, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::membarrier;
@@ -172,6 +172,7 @@ impl Vm {
     #[inline(always)]
     fn put_hints(&self, inner: &mut Inner, deadline: Option<Instant>) {
         inner.hinted_changes = inner.sched.changes();
+        inner.hinted_deadlines = inner.sched.deadline_changes();
         let sched = &inner.sched;
         let summary = sched.run_queue_summary();
         let deadline = deadline.map_or(u64::MAX, Instant::as_nanos);
@@ -213,16 +214,49 @@ impl Vm {
         }
     }
 
+    /// As [`Vm::update_hints`], with the summary of the run queue. If a process runs and no deadline
+    /// has changed since the last hints, those cover every poll that is needed now, unless the
+    /// monitor rests.
+    #[inline(always)]
+    pub(in crate::vm) fn hint_run_queue(&self, inner: &mut Inner, summary: RunQueueSummary) {
+        let sched = &inner.sched;
+        let is_simple = summary.preemptible.is_some()
+            && sched.deadline_changes() == inner.hinted_deadlines
+            && sched.kept_aside_count() == 0
+            && inner.held_threads.is_empty()
+            && sched.watching() == 0;
+        if !is_simple {
+            return self.update_hints(inner);
+        }
+        let preemptible = u8::from(summary.preemptible == Some(true)) * bits::PREEMPTIBLE;
+        let switches = sched.counters().switches;
+        // Relaxed (both): hints, as in `update_hints`.
+        let hints = &self.hints;
+        hints
+            .summary
+            .store(bits_of(summary) | preemptible, Ordering::Relaxed);
+        hints.switches.store(switches, Ordering::Relaxed);
+        // Pairs with `heavy` in the monitor's rest, as in `update_hints`.
+        membarrier::light();
+        if self.monitor.is_resting() {
+            return self.update_hints(inner);
+        }
+        if summary.is_alone {
+            inner.alone_in_run = switches;
+        }
+        inner.hinted_changes = inner.sched.changes();
+    }
+
     /// As [`Vm::update_hints`], after a suspension: the hints were up to date, one process fewer is
     /// runnable, and the next process is as preemptible as the last one.
-    #[inline]
-    pub(in crate::vm) fn hint_fewer_runnable(&self, inner: &mut Inner) {
+    #[inline(always)]
+    pub(in crate::vm) fn hint_fewer_runnable(&self, inner: &mut Inner, handoff: Handoff) {
         inner.hinted_changes = inner.sched.changes();
         let hints = &self.hints;
         // Relaxed (all): hints, the first of which only the owner writes. Earlier hints already
         // cover every poll that the monitor needs now.
         let preemptible = hints.summary.load(Ordering::Relaxed) & bits::PREEMPTIBLE;
-        let summary = inner.sched.run_queue_summary();
+        let summary = inner.sched.summary_after_handoff(handoff);
         let bits = bits_of(summary) | preemptible;
         hints.summary.store(bits, Ordering::Relaxed);
         let switches = inner.sched.counters().switches;

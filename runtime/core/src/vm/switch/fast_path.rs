@@ -6,7 +6,7 @@
 //! through [`Vm::plan`].
 
 use crate::panics::broken;
-use crate::sched::Handoff;
+use crate::sched::{Handoff, ProcessId};
 use crate::vm::inside::Jump;
 use crate::vm::{HOME, Inner, Vm};
 use baton_sys::clock::Instant;
@@ -16,7 +16,8 @@ impl Vm {
     /// Whether a switch may take the fast path.
     #[inline(always)]
     pub(super) fn may_take_fast_path(&self, inner: &Inner) -> bool {
-        self.slow_reasons() == 0 && inner.carrier == HOME
+        // Relaxed: owners set all bits. Those of an earlier owner are visible by the VM lock.
+        self.slow_reasons.load(Ordering::Relaxed) == 0 && inner.carrier == HOME
     }
 
     /// A yield among equals, the most frequent switch. The number of runnable processes and the
@@ -42,7 +43,20 @@ impl Vm {
         }
         let handoff = inner.sched.give_way_by_handoff()?;
         let jump = self.carry_out(inner, handoff, false);
-        self.update_hints(inner);
+        self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
+        Some(jump)
+    }
+
+    /// Resumes a suspended process that is more urgent than the calling one and all others. It runs
+    /// at once.
+    #[inline(always)]
+    pub(in crate::vm) fn resume_fast(&self, inner: &mut Inner, process: ProcessId) -> Option<Jump> {
+        if !self.may_take_fast_path(inner) || !self.parameters.preemptive() {
+            return None;
+        }
+        let handoff = inner.sched.resume_by_handoff(process)?;
+        let jump = self.carry_out(inner, handoff, false);
+        self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
         Some(jump)
     }
 
@@ -54,7 +68,7 @@ impl Vm {
         }
         let handoff = inner.sched.succeed_by_handoff()?;
         let jump = self.carry_out(inner, handoff, true);
-        self.update_hints(inner);
+        self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
         Some(jump)
     }
 
@@ -68,7 +82,7 @@ impl Vm {
         }
         let handoff = inner.sched.suspend_by_handoff()?;
         let jump = self.carry_out(inner, handoff, true);
-        self.hint_fewer_runnable(inner);
+        self.hint_fewer_runnable(inner, handoff);
         Some(jump)
     }
 
@@ -77,15 +91,14 @@ impl Vm {
     #[inline(always)]
     fn carry_out(&self, inner: &mut Inner, handoff: Handoff, ends_slice: bool) -> Jump {
         let now = self.coarse_now();
-        if inner.cpu.is_due(now) {
-            inner.end_window_of_handoff(handoff, now);
+        // The coarse time changes with each tick, and most runs are shorter.
+        if now > inner.run_started {
+            inner.charge_handoff(handoff, now);
         }
         let [left, run] = inner
             .sched
             .payloads_of_handoff(handoff)
-            .unwrap_or_else(|| broken("a runnable process has no context"));
-        left.busy += now.saturating_sub(inner.run_started);
-        inner.run_started = inner.run_started.max(now);
+            .unwrap_or_else(|| without_context());
         left.left_at = inner.run_started;
         if ends_slice {
             left.slice_began = left.busy;
@@ -94,9 +107,7 @@ impl Vm {
         self.hints
             .slice_used
             .store(run.slice_used(), Ordering::Relaxed);
-        let from = left
-            .fiber
-            .unwrap_or_else(|| broken("a process runs that has no fiber"));
+        let from = left.fiber.unwrap_or_else(|| without_fiber());
         let to = match run.fiber {
             Some(fiber) => fiber,
             None => inner.first_fiber_of_current(),
@@ -106,24 +117,46 @@ impl Vm {
 
     /// The time for accounts, at most a tick old: that of the monitor's last poll, while the
     /// monitor reads the clock once a tick.
-    #[inline]
+    #[inline(always)]
     pub(in crate::vm) fn coarse_now(&self) -> u64 {
         if !self.monitor.ticks() {
-            return Instant::now().as_nanos();
+            return exact_now();
         }
         // Relaxed: a coarse clock orders nothing.
         self.hints.coarse_now.load(Ordering::Relaxed)
     }
 }
 
+#[cold]
+#[inline(never)]
+fn exact_now() -> u64 {
+    Instant::now().as_nanos()
+}
+
+#[cold]
+#[inline(never)]
+fn without_context() -> ! {
+    broken("a runnable process has no context")
+}
+
+#[cold]
+#[inline(never)]
+fn without_fiber() -> ! {
+    broken("a process runs that has no fiber")
+}
+
 impl Inner {
-    /// Ends the window of processor time, before the run that this handoff ends is charged.
+    /// Charges the process that a handoff has left. Ends the window of processor time if it is due.
     #[cold]
     #[inline(never)]
-    fn end_window_of_handoff(&mut self, handoff: Handoff, now: u64) {
+    fn charge_handoff(&mut self, handoff: Handoff, now: u64) {
         let run = now.saturating_sub(self.run_started);
+        self.run_started = now;
         if let Some([left, _]) = self.sched.payloads_of_handoff(handoff) {
-            self.cpu.read(HOME, run, left);
+            if self.cpu.is_due(now) {
+                self.cpu.read(HOME, run, left);
+            }
+            left.busy += run;
         }
     }
 }

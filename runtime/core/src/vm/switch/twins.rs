@@ -6,7 +6,9 @@
 //! twins.
 
 use crate::guest::{Guest, RetakePolicy};
-use crate::sched::{Attempt, Deadline, Priority, ProcessId, SpawnOptions, SuspendOutcome};
+use crate::sched::{
+    Attempt, Deadline, Priority, ProcessId, ResumeOutcome, SpawnOptions, SuspendOutcome,
+};
 use crate::vm::inside::{Jump, NO_PROCESS};
 use crate::vm::{Inner, Inside, Spawned, Vm};
 use baton_sys::clock::Instant;
@@ -210,6 +212,30 @@ fn a_process_that_gives_way_fast_keeps_its_slice_as_on_the_slow_path() {
             vm.plan_to_give_way(inner)
         },
     );
+}
+
+#[test]
+fn a_fast_resumption_leaves_the_accounts_of_a_slow_one() {
+    agree(
+        |vm, inner| {
+            let last = suspend_last(inner)?;
+            vm.update_hints(inner);
+            vm.resume_fast(inner, last)
+        },
+        |vm, inner| {
+            let last = suspend_last(inner)?;
+            vm.update_hints(inner);
+            assert_eq!(inner.sched.resume(last), ResumeOutcome::Resumed);
+            vm.plan_to_give_way(inner)
+        },
+    );
+}
+
+/// The process that was spawned last is suspended, and outranks all others; `None` if it runs.
+fn suspend_last(inner: &mut Inner) -> Option<ProcessId> {
+    let last = inner.sched.iter().last()?;
+    inner.sched.set_priority(last, Priority::HIGHEST);
+    (inner.sched.suspend(last) == SuspendOutcome::Suspended).then_some(last)
 }
 
 /// The process that was spawned last outranks all others.

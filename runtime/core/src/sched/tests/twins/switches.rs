@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sched::process::Phase;
-use crate::sched::{Handoff, Preemption, RunQueueSummary, SuspendOutcome};
+use crate::sched::{Handoff, Preemption, ResumeOutcome, RunQueueSummary, SuspendOutcome};
 use baton_sys::clock::Instant;
 
 /// The payloads of the process that was left and of the one that runs.
@@ -63,14 +63,18 @@ fn a_fast_yield_is_a_slow_one_and_changes_no_hint() {
 fn a_fast_way_to_a_more_urgent_process_is_a_slow_preemption() {
     let fast = |world: &mut World, _| {
         let handoff = world.sched.give_way_by_handoff()?;
-        Some((true, handed_off(world, handoff)))
+        let summary = world.sched.summary_after_handoff(handoff);
+        let deadlines = world.sched.deadline_changes();
+        Some((true, handed_off(world, handoff), summary, deadlines))
     };
     let slow = |world: &mut World, _| {
         let left = running(world);
         let may_give_way = world.sched.current_should_yield()
             && world.sched.run_queue_summary().preemptible == Some(true);
+        let deadlines = world.sched.deadline_changes();
         let next = world.sched.preempt_current(Preemption::MoreUrgent);
-        (may_give_way, chosen(world, left, next))
+        let summary = world.sched.run_queue_summary();
+        (may_give_way, chosen(world, left, next), summary, deadlines)
     };
     let outrank = |world: &mut World, operation: Operation| {
         if let Some(current) = world.sched.current() {
@@ -88,8 +92,42 @@ fn a_fast_way_to_a_more_urgent_process_is_a_slow_preemption() {
     twins.agree();
 }
 
-/// The fast path computes the summary anew, and leaves the other hints as they are; of the summary,
-/// whether the running process may be preempted.
+#[test]
+fn a_fast_resumption_of_the_most_urgent_is_a_slow_one_and_a_preemption() {
+    let halt = |world: &mut World, operation: Operation| {
+        let Some(pid) = world.any_process(operation.b) else {
+            return false;
+        };
+        world.sched.set_priority(pid, Priority::HIGHEST);
+        Some(pid) != world.sched.current() && world.sched.suspend(pid) == SuspendOutcome::Suspended
+    };
+    let fast = |world: &mut World, operation: Operation| {
+        let pid = world.any_process(operation.b)?;
+        let handoff = world.sched.resume_by_handoff(pid)?;
+        let summary = world.sched.summary_after_handoff(handoff);
+        Some((true, handed_off(world, handoff), summary))
+    };
+    let slow = |world: &mut World, operation: Operation| {
+        let left = running(world);
+        let pid = world
+            .any_process(operation.b)
+            .expect("the fast path found it");
+        let is_resumed = world.sched.resume(pid) == ResumeOutcome::Resumed;
+        let gives_way = world.sched.current_should_yield()
+            && world.sched.run_queue_summary().preemptible == Some(true);
+        let next = world.sched.preempt_current(Preemption::MoreUrgent);
+        let summary = world.sched.run_queue_summary();
+        (is_resumed && gives_way, chosen(world, left, next), summary)
+    };
+    let twins = Twins {
+        before: &halt,
+        ..Twins::new(&fast, &slow)
+    };
+    twins.agree();
+}
+
+/// The fast path knows the summary by the handoff, and leaves the other hints as they are; of the
+/// summary, whether the running process may be preempted.
 #[test]
 fn a_fast_suspension_is_a_slow_one_and_a_choice() {
     let fast = |world: &mut World, _| {
@@ -97,7 +135,7 @@ fn a_fast_suspension_is_a_slow_one_and_a_choice() {
         let handoff = world.sched.suspend_by_handoff()?;
         let summary = RunQueueSummary {
             preemptible: before.0.preemptible,
-            ..world.sched.run_queue_summary()
+            ..world.sched.summary_after_handoff(handoff)
         };
         Some((
             SuspendOutcome::CurrentMustSwitch,

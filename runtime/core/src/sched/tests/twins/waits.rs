@@ -324,7 +324,7 @@ fn a_process_that_a_timer_fires_at_once_is_one_spawned_at_once() {
 
 /// The heap of deadlines counts what comes and goes.
 fn but_for_deadlines_set(world: &World) -> String {
-    without(world, &["sequence", "removals"])
+    without(world, &["sequence", "updates"])
 }
 
 #[test]
