@@ -50,7 +50,7 @@ const SELECTIONS: [Selection; 6] = [
         what: "C's types and the parser",
         package: "baton-ffi",
         target: "--lib",
-        modules: &["parse::", "types::", "library::script::", "learning::"],
+        modules: &["parse::", "types::", "library::script::"],
     },
     Selection {
         what: "C declarations",
