@@ -54,6 +54,7 @@ pub struct Prototype {
 }
 
 /// All declarations of one VM. Only the VM's owner reads or changes them.
+#[derive(Clone)]
 pub struct Declarations {
     /// The types.
     pub types: Types,

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use baton_core::sched::{Deadline, SemaphoreId, Wake, WakeReason};
-use baton_core::sys::thread;
+use baton_core::sys::{reserve, thread};
 use baton_core::vm::{Inside, Vm};
 
 /// What a helper does.
@@ -110,11 +110,15 @@ impl HelperThreads {
     /// Gives a task to a helper. The caller owns a place, which is freed after the task.
     ///
     /// # Errors
-    /// The system's, if it refuses a thread. The caller still owns the place.
+    /// The system's, if it refuses a thread, or has no memory for one. The caller still owns the
+    /// place.
     pub(crate) fn give(&'static self, task: Task) -> io::Result<()> {
         let mut pool = self.lock_pool();
         pool.patience = self.vm.parameters.thread_idle.get();
         if pool.idle <= pool.tasks.len() {
+            if !reserve::has_room_for_a_thread() {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
             thread::start_helper("baton-helper", || self.help())?;
         }
         pool.tasks.push_back(task);

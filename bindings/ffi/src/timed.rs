@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_core::sched::{Deadline, WaitQueueId, Wake, WakeReason};
+use baton_core::sys::reserve;
 use baton_core::vm::{Inside, Vm};
 
 use crate::helper_threads::HelperThreads;
@@ -106,13 +107,17 @@ impl TimedCalls {
     /// Has a helper make the call, which is `work`. It finds `errno` as given. On any thread.
     ///
     /// # Errors
-    /// The system's, if it refuses a thread. The caller gives the helper back.
+    /// The system's, if it refuses a thread or memory. The caller gives the helper back.
     pub fn start(
         &'static self,
         call: &Arc<TimedCall>,
         errno: c_int,
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
+        // Others may have used the reserve while the caller waited for a helper.
+        if !reserve::hold_least() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         let call = Arc::clone(call);
         self.helpers.give(Box::new(move || {
             set_errno(errno);

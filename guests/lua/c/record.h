@@ -108,6 +108,8 @@ struct baton_vm {
   struct baton_load *loads;    /* modules in the middle of loading (see modules/require.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see values/values.h) */
   void *ffi_state;             /* its types */
+  /* calls with a timeout; made with the first one, and used until the program ends */
+  const struct ffi_timed_calls *timed;
   /* compiled modules, and declarations for modules not yet loaded (see policies.c) */
   struct baton_module *modules;
 };

@@ -12,6 +12,11 @@ use std::time::Duration;
 const PARK_COST: Duration = Duration::from_micros(50);
 const SHARE: f64 = 0.01;
 
+/// The length of a long test. Miri is about a thousand times slower, and gets a length of its own.
+const fn length(usual: usize, with_miri: usize) -> usize {
+    if cfg!(miri) { with_miri } else { usual }
+}
+
 /// The policy on a machine where parks cost this much.
 fn new() -> Learned {
     Learned::new(SHARE).with_park_cost(PARK_COST)
@@ -81,7 +86,7 @@ impl Stretch {
 }
 
 fn chances() -> impl Strategy<Value = Vec<f64>> {
-    vec(0.0..1.0_f64, 20..400)
+    vec(0.0..1.0_f64, 20..length(400, 40))
 }
 
 /// Series of random kinds and lengths, one after another.
@@ -101,7 +106,11 @@ fn allowed_failures(bill: &Bill) -> Duration {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: length(256, 2) as u32,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn random_traces_cost_at_most_twice_the_optimum(trace in trace(stretch())) {
@@ -177,7 +186,7 @@ fn an_adversary_that_knows_the_policy_cannot_exceed_the_budget() {
         bill: Bill::default(),
         parked_for_nothing: 0,
     };
-    for _ in 0..200_000 {
+    for _ in 0..length(200_000, 300) {
         adversary.play();
     }
     let bill = adversary.bill;
@@ -192,7 +201,7 @@ fn an_adversary_that_knows_the_policy_cannot_exceed_the_budget() {
 fn a_wait_just_longer_than_a_park_again_and_again_costs_no_more_than_parking() {
     let bill = replay::run(
         &mut new(),
-        &vec![TracedWait::signal(Duration::from_micros(51)); 100_000],
+        &vec![TracedWait::signal(Duration::from_micros(51)); length(100_000, 200)],
         PARK_COST,
     );
     assert!(bill.ratio() < 1.01, "{bill:?}");
@@ -202,7 +211,7 @@ fn a_wait_just_longer_than_a_park_again_and_again_costs_no_more_than_parking() {
 fn the_adversary_of_fixed_limits_is_not_spun_for() {
     let bill = replay::run(
         &mut new(),
-        &vec![TracedWait::signal(Duration::from_micros(1900)); 30_000],
+        &vec![TracedWait::signal(Duration::from_micros(1900)); length(30_000, 200)],
         PARK_COST,
     );
     assert_eq!(bill.spun, Duration::ZERO);
@@ -213,7 +222,7 @@ fn a_timer_of_a_kilohertz_after_a_busy_hour_is_spun_for_briefly_and_never_again(
     let mut policy = new();
     replay::run(
         &mut policy,
-        &vec![TracedWait::signal(Duration::from_micros(10)); 100_000],
+        &vec![TracedWait::signal(Duration::from_micros(10)); length(100_000, 200)],
         PARK_COST,
     );
     let mut bill = replay::run(
@@ -224,7 +233,7 @@ fn a_timer_of_a_kilohertz_after_a_busy_hour_is_spun_for_briefly_and_never_again(
     assert!(bill.failed < Duration::from_millis(3), "{bill:?}");
     bill = replay::run(
         &mut policy,
-        &vec![TracedWait::timer(Duration::from_millis(1)); 10_000],
+        &vec![TracedWait::timer(Duration::from_millis(1)); length(10_000, 200)],
         PARK_COST,
     );
     assert_eq!(bill.spun, Duration::ZERO);

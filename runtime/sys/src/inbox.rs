@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn many_posters_lose_nothing_and_keep_their_order() {
         const POSTERS: usize = 4;
-        const EACH: usize = 10_000;
+        const EACH: usize = if cfg!(miri) { 30 } else { 10_000 };
         let inbox = Inbox::new();
         let mut next = [0; POSTERS];
         std::thread::scope(|scope| {

@@ -205,6 +205,26 @@ fn a_callback_after_the_vm_has_ended_is_refused() {
     );
 }
 
+/// A regression test: with Lua's state, the end lost sight of calls with a timeout. The C library
+/// then flushed their files without a time limit.
+#[test]
+fn an_abandoned_call_that_flushes_a_full_pipe_does_not_delay_the_end() {
+    for end in ["", "os.exit(0)", "os.exit(0, true)"] {
+        let outcome = run(&format!(
+            "local ends, room = ffi.new 'int[2]', 65536
+             ffi.fn 'int pipe(int *)' (ends)
+             local file = ffi.fn 'FILE *fdopen(int, const char *)' (ends[1], 'w')
+             local write = ffi.fn 'size_t fwrite(const void *, size_t, size_t, FILE *)'
+             write(('x'):rep(room), 1, room, file)
+             write('y', 1, 1, file)
+             local flush = ffi.timeout(ffi.fn 'int fflush(FILE *)', 0.05)
+             print(select(2, pcall(flush, file)))
+             {end}"
+        ));
+        outcome.succeeds().wrote("'fflush' timed out\n");
+    }
+}
+
 #[test]
 fn a_finalizer_may_still_call_c_when_the_state_is_closed() {
     let outcome = run(

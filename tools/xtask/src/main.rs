@@ -9,7 +9,7 @@
 //! - [`deb`] makes a Debian package, and [`dist`] makes an archive for other systems.
 //! - [`peers`] installs the systems that the benches compare Baton with.
 //! - [`stress`] repeats the concurrent tests, and [`soak`] runs the interpreter under a long load.
-//! - [`races`] runs the runtime's tests under ThreadSanitizer.
+//! - [`races`] runs the runtime's tests under ThreadSanitizer, and [`miri`] those that can in Miri.
 //! - [`mutants`] puts faults into the sources, which the tests must find.
 
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod ci;
 mod deb;
 mod dist;
 mod generate;
+mod miri;
 mod mutants;
 mod packages;
 mod peers;
@@ -61,6 +62,8 @@ usage: cargo xtask <command>
                           repeat the concurrent tests N times (200), pinned to one CPU and under
                           load
   races                   run the runtime's tests under ThreadSanitizer
+  miri                    run the tests without system calls in Miri: the scheduler, the spin
+                          policies, the inbox, C declarations
   soak foreign [--seconds N] [--seed N] [--release]
                           make random foreign calls for N seconds (600), and check that none
                           is lost
@@ -93,6 +96,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "mutants" => mutants::run(rest),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
         "races" => without_arguments(command, rest).and_then(|()| races::run()),
+        "miri" => without_arguments(command, rest).and_then(|()| miri::run()),
         "soak" => soak::run(rest),
         "stress" => stress::run(rest),
         stress::LOAD_COMMAND => stress::burn_until_stdin_ends(),

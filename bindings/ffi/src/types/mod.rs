@@ -223,7 +223,7 @@ pub struct Function {
     pub is_variadic: bool,
 }
 
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Derived {
     Scalar(Scalar),
     Complex(Scalar),
@@ -235,6 +235,7 @@ enum Derived {
 }
 
 /// All types of one VM.
+#[derive(Clone)]
 pub struct Types {
     kinds: Vec<Kind>,
     /// The nesting of each type, see [`Types::nesting`].

@@ -355,9 +355,8 @@ void baton_ffi_open_callbacks(lua_State *L, struct ffi_vm *vm) {
 }
 
 int baton_ffi_may_wake(const struct baton_vm *vm) {
-  if (vm->ffi == NULL) return 0;
-  if (vm->ffi->timed != NULL && baton_ffi_timed_waiting(vm->ffi->timed) > 0) return 2;
-  return vm->ffi->callbacks != NULL;
+  if (vm->timed != NULL && baton_ffi_timed_waiting(vm->timed) > 0) return 2;
+  return vm->ffi != NULL && vm->ffi->callbacks != NULL;
 }
 
 /* Disables all callbacks when the VM ends. Their memory stays: C may keep the pointers, and calls

@@ -9,23 +9,19 @@
 #include "ffi/inside.h"
 
 int baton_ffi_is_calling(const struct baton_vm *vm) {
-  return vm->ffi != NULL && vm->ffi->timed != NULL && baton_ffi_timed_in_progress(vm->ffi->timed);
+  return vm->timed != NULL && baton_ffi_timed_in_progress(vm->timed);
 }
 
 int baton_ffi_threads(const struct baton_vm *vm) {
-  if (vm->ffi == NULL || vm->ffi->timed == NULL) return 0;
-  return baton_ffi_timed_idle_helpers(vm->ffi->timed);
+  return vm->timed == NULL ? 0 : baton_ffi_timed_idle_helpers(vm->timed);
 }
 
 void baton_ffi_limit_changed(struct baton_vm *vm) {
-  if (vm->ffi != NULL && vm->ffi->timed != NULL)
-    baton_ffi_timed_limit_changed(vm->ffi->timed, vm->executor);
+  if (vm->timed != NULL) baton_ffi_timed_limit_changed(vm->timed, vm->executor);
 }
 
 /* In a fork's child, which has none of the helpers. The next call makes new ones. */
-void baton_ffi_forget_timed_calls(struct baton_vm *vm) {
-  if (vm->ffi != NULL) vm->ffi->timed = NULL;
-}
+void baton_ffi_forget_timed_calls(struct baton_vm *vm) { vm->timed = NULL; }
 
 /* Ends a call that no helper works on, and releases its arguments. */
 static void discard(lua_State *L, const struct ffi_timed_call *call) {
@@ -65,12 +61,12 @@ int baton_ffi_may_time(lua_State *L) {
 }
 
 /* The VM's calls with a timeout. May raise an error. */
-static const struct ffi_timed_calls *prepare(lua_State *L, struct ffi_vm *vm) {
+static const struct ffi_timed_calls *prepare(lua_State *L, struct baton_vm *vm) {
   baton_lua_check_memory(L);
   if (vm->timed != NULL) return vm->timed;
   baton_enter(L);
   if (vm->timed == NULL) /* another process may have run while this one entered */
-    vm->timed = baton_ffi_timed_calls_new(vm->vm->executor);
+    vm->timed = baton_ffi_timed_calls_new(vm->executor);
   baton_leave(L);
   return vm->timed;
 }
@@ -116,7 +112,7 @@ static l_noret give_up(lua_State *L, const struct ffi_function *function,
 void baton_ffi_call_timed(lua_State *L, struct ffi_function *function,
     const struct ffi_prepared *prepared, void **arguments, void *result) {
   struct baton_process *process = baton_lua_here(L);
-  const struct ffi_timed_calls *calls = prepare(L, function->vm);
+  const struct ffi_timed_calls *calls = prepare(L, process->vm);
   const struct ffi_timed_call *call;
   struct baton_wake wake;
   free_returned(L, calls);

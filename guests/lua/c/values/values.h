@@ -153,7 +153,6 @@ struct ffi_vm {
   Table *plain, *finalized; /* metatables of cdata; the second has __gc */
   struct ffi_callback *callbacks, *dead, *last_dead;
   int dead_count;
-  const struct ffi_timed_calls *timed; /* calls with a timeout; made with the first one */
   /* the foreign callback queue; made with the first callback */
   const struct ffi_callback_queue *callback_queue;
   struct ffi_known_member members[FFI_KNOWN_MEMBERS];

@@ -146,8 +146,9 @@ mod tests {
     #[test]
     fn it_never_spins_longer_than_a_park_costs() {
         let waits: Vec<u64> = (0..200).map(|n| n * 7 % 60).collect();
+        let histogram = of(&waits);
         for cost in 1..100 {
-            assert!(of(&waits).best_spin(us(cost)) <= us(cost));
+            assert!(histogram.best_spin(us(cost)) <= us(cost));
         }
     }
 
@@ -190,7 +191,8 @@ mod tests {
     #[test]
     fn scaling_the_weights_changes_no_result() {
         let mut histogram = of(&[]);
-        for wait in [10, 1000].into_iter().cycle().take(10_000) {
+        let count = if cfg!(miri) { 1_000 } else { 10_000 };
+        for wait in [10, 1000].into_iter().cycle().take(count) {
             histogram.add(us(wait));
             assert!(histogram.newest <= HEAVIEST);
         }

@@ -1,5 +1,6 @@
 //! The heap of deadlines, compared with the simplest possible implementation.
 
+use super::length;
 use super::random_numbers::Random;
 use crate::sched::time::deadlines::{Deadlines, Owner};
 
@@ -48,7 +49,7 @@ fn random_deadlines_come_in_order_and_can_be_moved_and_cancelled() {
     let mut plain = Plain::default();
     let mut heap = Deadlines::new();
     let mut now = 0;
-    for _ in 0..20_000 {
+    for _ in 0..length(20_000, 100) {
         let owner = any_owner(&mut random);
         match random.below(4) {
             0 | 1 => {

@@ -38,6 +38,11 @@ use super::{
     Attempt, Deadline, Next, Priority, ProcessId, Scheduler, SpawnOptions, Wake, WakeReason,
 };
 
+/// The length of a long test. Miri is about a thousand times slower, and gets a length of its own.
+fn length(usual: u32, with_miri: u32) -> u32 {
+    if cfg!(miri) { with_miri } else { usual }
+}
+
 /// A scheduler without payloads.
 fn sched() -> Scheduler<()> {
     Scheduler::new(1000)

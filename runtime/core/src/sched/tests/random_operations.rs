@@ -98,7 +98,6 @@ impl World {
         } else {
             self.act();
         }
-        check(&self.sched);
         let after = self.grounds_for_interruption();
         assert!(
             before.0 != after.0 || before.1 != after.1 || before.2 == after.2,
@@ -568,19 +567,22 @@ impl World {
 #[test]
 fn random_operations_keep_every_invariant_and_lose_nothing() {
     let mut selected_mutexes = 0;
-    for seed in 1..=40 {
+    for seed in 1..=u64::from(length(60, 1)) {
         let mut world = World::new(seed);
-        for _ in 0..2_000 {
+        for _ in 0..length(2_000, 25) {
             world.step();
+            check(&world.sched);
         }
         world.finish();
         world.balance();
         selected_mutexes += world.selected_mutexes;
     }
-    assert!(selected_mutexes > 20, "{selected_mutexes}");
+    // Miri's few steps need not reach it.
+    assert!(cfg!(miri) || selected_mutexes > 20, "{selected_mutexes}");
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs too many operations")]
 fn random_operations_reach_every_kind_of_event() {
     let mut world = World::new(9);
     for _ in 0..40_000 {

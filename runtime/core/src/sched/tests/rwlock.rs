@@ -267,11 +267,11 @@ fn a_lock_that_must_not_wait_does_not() {
 
 #[test]
 fn a_long_chain_of_locks_passes_a_priority_on() {
-    const LENGTH: u32 = 50_000;
-    let mut sched = Scheduler::new(LENGTH + 10);
+    let count = length(50_000, 5);
+    let mut sched = Scheduler::new(count + 10);
     let mut last = sched.rwlock_new();
     let first = reader(&mut sched, 10, last);
-    for _ in 0..LENGTH {
+    for _ in 0..count {
         let next = sched.rwlock_new();
         writer(&mut sched, 10, next);
         assert_eq!(

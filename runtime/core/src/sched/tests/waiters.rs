@@ -1,5 +1,6 @@
 //! Wait queues, compared with the simplest possible implementation.
 
+use super::length;
 use super::random_numbers::Random;
 use crate::sched::slab::NIL;
 use crate::sched::wait::waiters::{Kind, Ticket, Waiters};
@@ -42,7 +43,7 @@ fn random_waiters_stay_in_the_order_of_priority_and_arrival() {
     let mut waiters = Waiters::new();
     let queues = [waiters.make_queue(), waiters.make_queue()];
     let mut plain = [Plain::default(), Plain::default()];
-    for turn in 0..20_000 {
+    for turn in 0..length(20_000, 100) {
         let which = random.below(2) as usize;
         let priority = 38 + random.below(5) as u8;
         let nodes: Vec<u32> = plain[which].0.iter().map(|entry| entry.1).collect();

@@ -1,6 +1,6 @@
 -- A clock that ticks once per second, without a window, or with the argument "window" in an X11
 -- window. It waits for the X11 connection in the poller, through LuaSocket. It prints "ticking" at
--- the start and "ticked" three ticks later, and ticks on.
+-- the start, and three ticks later how often it has waited meanwhile, and ticks on.
 local process = require "baton.process"
 local PERIOD = 1
 
@@ -66,14 +66,15 @@ end
 local function tick()
   local window = arg[1] == "window" and open_window()
   local wait_until = window and window.wait_until or process.sleep_until
-  local due = process.now()
+  local due, waits = process.now(), nil
   for count = 0, math.huge do
     if window then window.show(tostring(count)) end
     if count == 2 then
       assert(not window or window.is_exposed, "the window was not shown")
+      waits = process.stats().idle_waits
       print("ticking")
     elseif count == 5 then
-      print("ticked")
+      print(process.stats().idle_waits - waits, "waits")
     end
     io.stdout:flush()
     due = due + PERIOD

@@ -19,7 +19,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use super::*;
 use operations::{Kind, Operation, World, operation};
 
-/// How often at least the fast path must be taken in all cases of a test.
+/// How often at least the fast path must be taken in all cases of a test. Miri's few cases need
+/// not reach it.
 const LEAST_TAKEN: u32 = 10;
 
 /// What two schedulers are compared by.
@@ -71,6 +72,9 @@ fn difference(fast: &str, slow: &str) -> String {
 }
 
 fn compare(view: View, [fast, slow]: &[World; 2]) -> Result<(), TestCaseError> {
+    if cfg!(miri) {
+        return Ok(()); // it takes many seconds to write a scheduler as text
+    }
     let (fast, slow) = (view(fast), view(slow));
     if fast == slow {
         return Ok(());
@@ -105,12 +109,13 @@ impl<'a, A: Debug + PartialEq> Twins<'a, A> {
     #[track_caller]
     fn agree(&self) {
         let config = Config {
-            cases: 64,
+            cases: length(64, 1),
             failure_persistence: None,
             ..Config::default()
         };
         let taken = Cell::new(0);
-        let outcome = TestRunner::new(config).run(&vec(operation(), 1..90), |operations| {
+        let sequence = vec(operation(), 1..length(90, 20) as usize);
+        let outcome = TestRunner::new(config).run(&sequence, |operations| {
             let mut worlds = [World::new(), World::new()];
             for operation in operations {
                 if operation.kind != Kind::Compare {
@@ -124,7 +129,8 @@ impl<'a, A: Debug + PartialEq> Twins<'a, A> {
         if let Err(error) = outcome {
             panic!("{error}");
         }
-        assert!(taken.get() >= LEAST_TAKEN, "taken {} times", taken.get());
+        let taken = taken.get();
+        assert!(cfg!(miri) || taken >= LEAST_TAKEN, "taken {taken} times");
     }
 
     /// Says whether the fast path was taken.
