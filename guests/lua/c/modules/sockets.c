@@ -224,13 +224,28 @@ int baton_socket_is_at_once(const struct baton_socket *socket) {
   return socket->block == 0 || socket->total == 0;
 }
 
+/*
+** Another process is closing the socket. The method will report that, once it is closed. Until then
+** it would be tried again and again. Its calls mark the object as in use, and the other process may
+** be waiting for that to end. So this process sleeps for a moment, outside of the method.
+*/
+static int await_close(lua_State *L, struct baton_try *call) {
+  enum { MOMENT = 100000 }; /* nanoseconds */
+  struct baton_wake wake;
+  baton_enter(L);
+  wake = baton_sleep_until(call->process->vm->executor, baton_now() + MOMENT);
+  baton_leave(L);
+  (void)baton_lua_after_wait(L, call->process, wake);
+  return 1;
+}
+
 static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint64_t deadline) {
   const struct baton_watch watch = {(uint32_t)call->socket->descriptor, wants};
   const void *vm = call->process->vm->executor;
   struct baton_wake wake = {0, 0, 0};
   int64_t news;
   int why;
-  if (call->socket->descriptor < 0) return 1; /* closed meanwhile: the method will report it */
+  if (call->socket->descriptor < 0) return await_close(L, call);
   baton_enter(L);
   news = baton_descriptor_news(vm, watch.descriptor);
   why = baton_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
