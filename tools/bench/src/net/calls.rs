@@ -1,8 +1,8 @@
 //! `net --calls`: the system calls of each answer, counted by `strace`.
 //!
-//! A traced server is slow. If each client asked again at once, most requests would be there before
-//! the server looks for them, as they are not without a tracer. So all clients ask, then all wait for
-//! their answers.
+//! A traced server is slow. If each connection asked again at once, most requests would be there
+//! before the server looks for them. Without a tracer they are not. So all connections ask, then
+//! all wait for their answers.
 
 use std::collections::BTreeSet;
 use std::fs;
