@@ -408,8 +408,15 @@ BATON_INSIDE int baton_await_ready(const void *vm, const struct baton_watch *wat
 typedef int (*baton_attempt)(void *argument, int which, unsigned ready);
 BATON_INSIDE int baton_wait_ready(const void *vm, const struct baton_watch *watches, size_t count,
     uint64_t deadline, baton_attempt attempt, void *argument);
-/* How many events have come for a descriptor whose registration is kept. Negative: it is not. */
+/*
+** What the events of a kept registration have told: the same number as before means that no event
+** was taken in since. Negative: no registration is kept. The bit BATON_NEWS_OF_MORE is set once an
+** event told of more than data and room: of out-of-band data, a failure, or the end.
+*/
+#define BATON_NEWS_OF_MORE ((int64_t)1 << 32)
 BATON_INSIDE int64_t baton_descriptor_news(const void *vm, uint32_t descriptor);
+/* How many processes could run now, without the calling one. */
+BATON_INSIDE size_t baton_runnable_count(const void *vm);
 /* Before a descriptor is closed: ends the waits for it. */
 BATON_INSIDE void baton_descriptor_closes(const void *vm, uint32_t descriptor);
 

@@ -208,6 +208,36 @@ fn events_of_a_kept_registration_are_counted_without_a_waiter() {
     });
 }
 
+#[test]
+#[cfg(all(target_os = "linux", not(baton_portable)))]
+fn news_say_that_an_event_told_of_the_end() {
+    run(|main| {
+        let (a, b) = pair();
+        let of_more = || {
+            let news = main.vm.descriptor_news(number(a.as_raw_fd()));
+            news.expect("the registration is kept").of_more
+        };
+        let soon = || Vm::deadline(Some(Duration::from_millis(1)));
+        assert!(read_kept(main, &a, soon()).is_err());
+        write(&b, b"x");
+        let never = || Vm::deadline(Some(LONG));
+        assert!(read_kept(main, &a, never()).is_ok());
+        assert!(read_kept(main, &a, soon()).is_err());
+        assert!(!of_more());
+        b.shutdown(std::net::Shutdown::Write)
+            .expect("it is connected");
+        assert!(read_kept(main, &a, never()).is_ok());
+        let harvests = main.vm.harvests();
+        while main.vm.harvests() == harvests {
+            main.vm
+                .sleep_until(Instant::now() + Duration::from_millis(1));
+        }
+        assert!(of_more());
+        main.vm.descriptor_closes(number(a.as_raw_fd()));
+        Ok(())
+    });
+}
+
 /// The closing is not announced: a registration that is renewed for each wait does not need that.
 #[test]
 fn a_number_that_goes_to_another_file_without_notice_works_for_it() {

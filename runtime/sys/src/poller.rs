@@ -105,6 +105,8 @@ pub struct Event {
     /// An error or hang-up (`POLLERR`, `POLLHUP`). The two directions are set as well, so that
     /// waiting processes notice it.
     pub failed: bool,
+    /// The other end sends no more (`POLLRDHUP`). Also set where the system does not say whether.
+    pub ended: bool,
 }
 
 /// The result of a wait. All zero: the deadline came, or the wait ended spuriously.
@@ -182,6 +184,7 @@ pub fn readiness_now(fd: i32, interest: Interest) -> Option<Event> {
         writable: failed || has(libc::POLLOUT),
         priority: has(libc::POLLPRI),
         failed,
+        ended: false, // it was not asked for
     })
 }
 

@@ -52,6 +52,17 @@ cases! {
 }
 
 cases! {
+    mod drained from "sockets/drained.lua":
+        what_comes_while_the_process_answers_is_received,
+        lines_that_came_together_are_all_received,
+        more_than_the_module_reads_at_once_is_received,
+        the_end_that_came_with_the_last_data_is_noticed,
+        data_behind_out_of_band_data_is_received,
+        a_process_receives_what_it_sends_to_itself,
+        readers_that_answer_in_turn_receive_all_lines;
+}
+
+cases! {
     mod datagrams from "sockets/datagrams.lua":
         a_hundred_processes_exchange_datagrams_at_once,
         a_timeout_ends_the_wait_of_its_process_only,
@@ -95,6 +106,17 @@ fn look_ups_beyond_the_number_of_helpers_wait() {
 #[cfg(target_os = "linux")]
 fn results_and_errors_of_look_ups_equal_the_systems() {
     look_up("answers_and_failures_are_the_systems");
+}
+
+#[test]
+#[cfg(all(target_os = "linux", not(baton_portable)))]
+fn a_server_of_many_connections_reads_in_vain_seldom() {
+    baton()
+        .env("LD_PRELOAD", harness::modules::dir().join("vain_reads.so"))
+        .script("sockets/vain_reads.lua")
+        .run()
+        .succeeds()
+        .quietly();
 }
 
 /// A few rounds of `cargo xtask soak net`.

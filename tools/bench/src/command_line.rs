@@ -398,6 +398,10 @@ pub(crate) struct NetOptions {
     /// The largest number of connections; the steps are 1, 100, 1000, 10,000 up to it
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) most: u64,
+
+    /// Count the system calls of each answer instead, with strace
+    #[arg(long)]
+    pub(crate) calls: bool,
 }
 
 #[derive(Debug, Args)]

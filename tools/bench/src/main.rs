@@ -79,6 +79,7 @@ fn main() -> ExitCode {
 /// | `operation NAME TIMES` | one operation of the runtime, repeated |
 /// | `bare-timer SECONDS SLEEPS` | the bare timer loop that `delay` compares with |
 /// | `drive SERVER PROTOCOL CONNECTIONS SECONDS` | one server under load; a JSON list starts it |
+/// | `count-calls SERVER PROTOCOL CONNECTIONS SECONDS` | the same, counting its system calls |
 /// | `waits POLICY WAY MICROSECONDS SECONDS` | one program that waits, for `spin` |
 /// | `neighbour WAY` | another program on the machine |
 /// | `slices ROUNDS` | processes with slices of different lengths |
@@ -98,6 +99,11 @@ fn play(words: &[&str]) -> Option<Result<()>> {
         }
         ["drive", server, protocol, connections, seconds] => number(connections)
             .and_then(|connections| net::drive(server, protocol, connections, number(seconds)?)),
+        ["count-calls", server, protocol, connections, seconds] => {
+            number(connections).and_then(|connections| {
+                net::count_calls(server, protocol, connections, number(seconds)?)
+            })
+        }
         ["waits", policy, way, microseconds, seconds] => number(microseconds)
             .and_then(|length| spin::waits::run(policy, way, length, number(seconds)?)),
         ["neighbour", way] => neighbour::run(way),

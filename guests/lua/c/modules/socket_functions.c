@@ -298,6 +298,10 @@ static void adapt_classes(lua_State *L, size_t which) {
         class->getfd = method_named(L, methods, "getfd");
         class->settimeout = method_named(L, methods, "settimeout");
         class->gettimeout = method_named(L, methods, "gettimeout");
+        if (adapted[which].replacements == of_streams) {
+          class->dirty = method_named(L, methods, "dirty");
+          class->getstats = method_named(L, methods, "getstats");
+        }
       }
       if (class->getfd != NULL && class->settimeout != NULL) {
         replace(L, methods, adapted[which].replacements, kept, made);

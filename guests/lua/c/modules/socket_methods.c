@@ -114,18 +114,20 @@ static int finish_receiving(lua_State *L, const struct received *received, int c
   return count;
 }
 
+/* Waits, and tries again until the data has come. The calling process has the turn. `count` is the
+   number of results of the attempt that would wait; 0: none was made. */
 static int receive_on(lua_State *L, struct baton_try *call, int given, int count, unsigned wants) {
   struct received received = {.given = given};
-  struct baton_turn turn;
-  int came;
-  baton_socket_take_turn(L, call, &turn, RECEIVES);
+  int came, would_wait;
   do {
-    keep_part(L, &received, count);
+    if (count > 0) keep_part(L, &received, count);
     came = baton_socket_wait(L, call, wants);
     wants = BATON_WANTS_READ;
+    baton_socket_note_news(L, call);
     count = baton_socket_try(L, call, received.given);
-  } while (came && baton_socket_would_wait(L, count, &wants));
-  baton_socket_give_turn_back(L, &turn);
+    would_wait = baton_socket_would_wait(L, count, &wants);
+    baton_socket_note_attempt(call, would_wait);
+  } while (came && would_wait);
   return finish_receiving(L, &received, count);
 }
 
@@ -140,21 +142,54 @@ static void await_turn(lua_State *L, struct baton_try *call, unsigned ways) {
   }
 }
 
+static int receive_in_turn(
+    lua_State *L, struct baton_try *call, int given, int count, unsigned wants) {
+  struct baton_turn turn;
+  baton_socket_take_turn(L, call, &turn, RECEIVES);
+  count = receive_on(L, call, given, count, wants);
+  baton_socket_give_turn_back(L, &turn);
+  return count;
+}
+
+/* Receives after the process has sent something. Waits without an attempt if that would find
+   nothing. */
+static int receive_answer(lua_State *L, struct baton_try *call, int given) {
+  struct baton_turn turn;
+  unsigned wants = BATON_WANTS_READ;
+  int count = 0;
+  baton_socket_take_turn(L, call, &turn, RECEIVES);
+  if (!baton_socket_is_drained(L, call)) count = baton_socket_try(L, call, given);
+  call->socket->receiving--;
+  if (count == 0 || baton_socket_would_wait(L, count, &wants))
+    count = receive_on(L, call, given, count, wants);
+  baton_socket_give_turn_back(L, &turn);
+  return count;
+}
+
+/* An error leaves the call counted as receiving, so that later ones always try first. */
 int baton_socket_receive(lua_State *L) {
   struct baton_try call;
   unsigned wants = BATON_WANTS_READ;
   const int given = lua_gettop(L);
   int count;
   if (baton_socket_of_call(L, &call) == NULL) return baton_socket_call_through(L);
-  if (!baton_socket_may_wait(&call)) return baton_socket_call_natively(L, &call);
+  call.socket->receiving++;
+  if (!baton_socket_may_wait(&call)) {
+    count = baton_socket_call_natively(L, &call);
+    call.socket->receiving--;
+    return count;
+  }
   await_turn(L, &call, RECEIVES);
+  if (baton_socket_may_be_drained(L, &call)) return receive_answer(L, &call, given);
   baton_socket_wait_if_drained(L, &call);
   count = baton_socket_try(L, &call, given);
+  call.socket->receiving--;
   if (!baton_socket_would_wait(L, count, &wants)) {
     call.socket->is_drained = 0;
     return count;
   }
-  return baton_socket_is_at_once(call.socket) ? count : receive_on(L, &call, given, count, wants);
+  if (baton_socket_is_at_once(call.socket)) return count;
+  return receive_in_turn(L, &call, given, count, wants);
 }
 
 /* }====================================================== */
@@ -190,7 +225,10 @@ int baton_socket_send(lua_State *L) {
   if (!baton_socket_may_wait(&call)) return baton_socket_call_natively(L, &call);
   await_turn(L, &call, SENDS);
   count = baton_socket_try(L, &call, lua_gettop(L));
-  if (!baton_socket_would_wait(L, count, &wants)) return count;
+  if (!baton_socket_would_wait(L, count, &wants)) {
+    call.socket->has_sent = 1;
+    return count;
+  }
   if (baton_socket_is_at_once(call.socket) || count != 3) return count;
   {
     const int given = lua_gettop(L) - count;

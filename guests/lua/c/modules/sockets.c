@@ -36,28 +36,30 @@ struct baton_socket *baton_socket_at(lua_State *L, int index) {
   return socket_of(s2v(index > 0 ? L->ci->func.p + index : L->top.p + index));
 }
 
-/* Calls a function of the module with the object, and with a number and a mode if `mode` is not
-   NULL. Leaves `results` values. */
-static void call_about(
-    lua_State *L, lua_CFunction function, lua_Number number, const char *mode, int results) {
+void baton_socket_call(lua_State *L, lua_CFunction function, int results) {
   lua_pushcfunction(L, function);
   lua_pushvalue(L, 1);
-  if (mode != NULL) {
-    lua_pushnumber(L, number);
-    lua_pushstring(L, mode);
-  }
-  lua_call(L, mode != NULL ? 3 : 1, results);
+  lua_call(L, 1, results);
+}
+
+static void set_native_timeout(
+    lua_State *L, const struct baton_socket_class *class, lua_Number seconds, const char *mode) {
+  lua_pushcfunction(L, class->settimeout);
+  lua_pushvalue(L, 1);
+  lua_pushnumber(L, seconds);
+  lua_pushstring(L, mode);
+  lua_call(L, 3, 0);
 }
 
 static void set_native_timeouts(
     lua_State *L, const struct baton_socket_class *class, lua_Number block, lua_Number total) {
-  call_about(L, class->settimeout, block, "b", 0);
-  call_about(L, class->settimeout, total, "t", 0);
+  set_native_timeout(L, class, block, "b");
+  set_native_timeout(L, class, total, "t");
 }
 
 static int native_descriptor(lua_State *L, const struct baton_socket_class *class) {
   int descriptor;
-  call_about(L, class->getfd, 0, NULL, 1);
+  baton_socket_call(L, class->getfd, 1);
   descriptor = (int)lua_tonumber(L, -1);
   lua_pop(L, 1);
   return descriptor;
@@ -67,6 +69,8 @@ static int native_descriptor(lua_State *L, const struct baton_socket_class *clas
 static void begin_descriptor(lua_State *L, struct baton_try *call, int descriptor) {
   call->socket->descriptor = descriptor;
   call->socket->is_drained = 0;
+  call->socket->news_before = -1;
+  call->socket->protocol = -1;
   if (descriptor < 0) return;
   baton_enter(L);
   baton_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
@@ -79,7 +83,7 @@ static struct baton_socket *begin_socket(lua_State *L, struct baton_try *call) {
   struct baton_socket *socket;
   lua_Number block = -1, total = -1;
   if (call->class->gettimeout != NULL) {
-    call_about(L, call->class->gettimeout, 0, NULL, 2);
+    baton_socket_call(L, call->class->gettimeout, 2);
     block = lua_tonumber(L, -2);
     total = lua_tonumber(L, -1);
     lua_pop(L, 2);
@@ -224,15 +228,30 @@ int baton_socket_is_at_once(const struct baton_socket *socket) {
   return socket->block == 0 || socket->total == 0;
 }
 
+/*
+** Another process is closing the socket. The method will report that, once it is closed. Until then
+** it would be tried again and again. Its calls mark the object as in use, and the other process may
+** be waiting for that to end. So this process sleeps for a moment, outside of the method.
+*/
+static int await_close(lua_State *L, struct baton_try *call) {
+  enum { MOMENT = 100000 }; /* nanoseconds */
+  struct baton_wake wake;
+  baton_enter(L);
+  wake = baton_sleep_until(call->process->vm->executor, baton_now() + MOMENT);
+  baton_leave(L);
+  (void)baton_lua_after_wait(L, call->process, wake);
+  return 1;
+}
+
 static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint64_t deadline) {
   const struct baton_watch watch = {(uint32_t)call->socket->descriptor, wants};
   const void *vm = call->process->vm->executor;
   struct baton_wake wake = {0, 0, 0};
   int64_t news;
   int why;
-  if (call->socket->descriptor < 0) return 1; /* closed meanwhile: the method will report it */
+  if (call->socket->descriptor < 0) return await_close(L, call);
   baton_enter(L);
-  news = baton_descriptor_news(vm, watch.descriptor);
+  news = baton_socket_news(call);
   why = baton_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
   if (why == BATON_TIMED_OUT && wants == BATON_WANTS_READ) {
     call->socket->is_drained = 1;
@@ -256,24 +275,6 @@ int baton_socket_wait(lua_State *L, struct baton_try *call, unsigned wants) {
   if (baton_socket_is_at_once(call->socket)) return 0;
   if (baton_simulated) return baton_socket_refuse_simulated(L);
   return wait_until(L, call, wants, deadline_of(call));
-}
-
-void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call) {
-  struct baton_socket *socket = call->socket;
-  const void *vm = call->process->vm->executor;
-  int is_drained;
-  if (l_likely(!socket->is_drained)) return;
-  if (!call->class->is_plain || baton_socket_is_at_once(socket) || socket->descriptor < 0 ||
-      baton_simulated)
-    return;
-  /* read first: an event that comes after the check below renews the registration */
-  call->harvests = baton_harvests(vm);
-  baton_enter(L);
-  is_drained = socket->news >= 0 &&
-      baton_descriptor_news(vm, (uint32_t)socket->descriptor) == socket->news;
-  baton_leave(L);
-  if (!is_drained) return;
-  (void)wait_until(L, call, BATON_WANTS_READ, deadline_of(call));
 }
 
 /* }====================================================== */

@@ -7,6 +7,7 @@
 ** timeouts are kept beside the object.
 **
 **   sockets.c            the record of a socket; the wait; turns
+**   socket_drained.c     whether an attempt to receive would find nothing
 **   socket_methods.c     receive, send, accept, close and similar methods
 **   socket_connect.c     connect
 **   socket_functions.c   socket.select, socket.sleep, socket.connect; the table of modules and
@@ -33,7 +34,13 @@ struct baton_socket {
   unsigned char is_native;  /* the module's own timeout may differ from 0 */
   /* the last attempt to receive had to wait, and that wait has timed out */
   unsigned char is_drained;
-  int64_t news;             /* the number of the descriptor's events before that wait */
+  int64_t news;             /* of the descriptor, before that wait */
+  /* for socket_drained.c */
+  unsigned char has_sent;   /* since the last call of receive */
+  int protocol;             /* of the descriptor; negative: not known yet */
+  unsigned receiving;       /* calls of receive that have not ended their first attempt */
+  int64_t news_before;      /* of the descriptor, before the last attempt after a wait; or -1 */
+  lua_Number received;      /* bytes, when the module's buffer was last known to be empty */
   struct baton_process *holders[2]; /* by way: the process whose turn it is */
   int waiting;              /* the number of processes that wait for their turn */
 };
@@ -42,6 +49,8 @@ struct baton_socket {
 struct baton_socket_class {
   lua_CFunction getfd, settimeout, gettimeout; /* gettimeout may be NULL */
   int is_plain;  /* no layer of the module's buffers data above the system's socket */
+  /* for TCP: whether the module has data in its buffer; its counts of bytes. Otherwise NULL. */
+  lua_CFunction dirty, getstats;
 };
 
 /* Upvalues of each function of ours that replaces a method. */
@@ -63,6 +72,7 @@ struct baton_try {
   const struct baton_socket_class *class;
   uint64_t harvests; /* before the last attempt */
   uint64_t start;    /* when the first wait began; 0: it has not waited */
+  int64_t news;      /* of the descriptor, before the last attempt after a wait */
 };
 
 /* sockets.c */
@@ -87,8 +97,12 @@ int baton_socket_would_wait(lua_State *L, int count, unsigned *wants);
 int baton_socket_wait(lua_State *L, struct baton_try *call, unsigned wants);
 /* Raises an error: in a simulated run, nothing waits for a descriptor. */
 int baton_socket_refuse_simulated(lua_State *L);
-/* Waits if an attempt to receive would certainly find nothing. */
-void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call);
+/* The news of the descriptor. Inside the VM. */
+static inline int64_t baton_socket_news(const struct baton_try *call) {
+  return baton_descriptor_news(call->process->vm->executor, (uint32_t)call->socket->descriptor);
+}
+/* Calls a function of the module with the object. Leaves `results` values. */
+void baton_socket_call(lua_State *L, lua_CFunction function, int results);
 void baton_socket_take_turn(
     lua_State *L, struct baton_try *call, struct baton_turn *turn, unsigned ways);
 void baton_socket_give_turn_back(lua_State *L, struct baton_turn *turn);
@@ -96,6 +110,18 @@ void baton_socket_give_turn_back(lua_State *L, struct baton_turn *turn);
 void baton_socket_note_descriptor(lua_State *L, struct baton_try *call);
 /* Wakes the processes that wait for the socket, as it is about to be closed. */
 void baton_socket_closes(lua_State *L, struct baton_try *call);
+
+/* socket_drained.c */
+/* Waits if the last wait timed out, and nothing has come since. */
+void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call);
+/* Whether it is worth asking baton_socket_is_drained. */
+int baton_socket_may_be_drained(lua_State *L, struct baton_try *call);
+/* Whether an attempt to receive would find nothing. The calling process has the turn, until it has
+   waited. */
+int baton_socket_is_drained(lua_State *L, struct baton_try *call);
+/* Before and after an attempt to receive that follows a wait. */
+void baton_socket_note_news(lua_State *L, struct baton_try *call);
+void baton_socket_note_attempt(const struct baton_try *call, int would_wait);
 
 /* socket_functions.c */
 /* Adapts the loaded module on the top of the stack. Returns 0 if it is none of these. */

@@ -117,13 +117,23 @@ extern "C" fn baton_harvests(vm: &Vm) -> u64 {
     vm.harvests()
 }
 
-/// The number of a kept registration's events; negative: no registration is kept.
+/// What a kept registration's events have told; negative: no registration is kept.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_descriptor_news(vm: &Vm, descriptor: u32) -> i64 {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
-    vm.descriptor_news(descriptor).map_or(-1, i64::from)
+    vm.descriptor_news(descriptor).map_or(-1, |news| {
+        i64::from(news.of_more) << 32 | i64::from(news.events)
+    })
+}
+
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_runnable_count(vm: &Vm) -> usize {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let vm = &unsafe { Inside::assume(vm) };
+    vm.sched(|sched| sched.runnable_count())
 }
 
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.

@@ -125,7 +125,7 @@ mod switch;
 
 pub use api::spawn::{LastAccount, SpawnError, Spawned};
 pub use ext::waker::{WakeAction, Waker};
-pub use idle::descriptors::{Keep, MOST_DESCRIPTORS};
+pub use idle::descriptors::{Keep, MOST_DESCRIPTORS, News};
 pub use inside::{ForeignCall, Inside};
 pub use lock::affinity::{HOME_NAME, ThreadRefusal};
 pub use lock::offload::Offloaded;

@@ -41,6 +41,7 @@ impl Events {
                 writable: failed || bits & libc::EPOLLOUT != 0,
                 priority: bits & libc::EPOLLPRI != 0,
                 failed,
+                ended: bits & libc::EPOLLRDHUP != 0,
             }
         })
     }

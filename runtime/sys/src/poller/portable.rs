@@ -267,5 +267,6 @@ fn read(event: polling::Event) -> Event {
         writable: failed || event.writable,
         priority: event.is_priority(),
         failed,
+        ended: event.readable,
     }
 }

@@ -26,6 +26,14 @@ const LINE: &[u8] = b"The quick brown fox jumps over the lazy dog, again and aga
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 impl Protocol {
+    /// Its name in the programs of servers.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Http => "http",
+        }
+    }
+
     fn request(self) -> &'static [u8] {
         match self {
             Self::Echo => LINE,
@@ -115,6 +123,23 @@ impl Client {
             protocol,
             connections: (1..=count).map(connect).collect::<Result<_>>()?,
         })
+    }
+
+    /// Sends a request on every connection, then waits for all answers, and repeats that until the
+    /// time is over. Returns the number of answers.
+    pub(super) fn ask_in_rounds(&mut self, time: Duration) -> Result<usize> {
+        let end = Instant::now() + time;
+        let mut answered = 0;
+        while Instant::now() < end {
+            for connection in &mut self.connections {
+                connection.ask(self.protocol)?;
+            }
+            for connection in &mut self.connections {
+                while !connection.take_in(self.protocol)? {}
+                answered += 1;
+            }
+        }
+        Ok(answered)
     }
 
     /// Sends requests on all connections, until the time is over.
@@ -256,6 +281,13 @@ mod tests {
             "{load:?}"
         );
         assert!(load.elapsed >= Duration::from_millis(100));
+    }
+
+    #[test]
+    fn every_connection_is_answered_in_every_round() {
+        let mut client = Client::connect(echo(usize::MAX), Protocol::Echo, 5).unwrap();
+        let answered = client.ask_in_rounds(Duration::from_millis(50)).unwrap();
+        assert!(answered >= 5 && answered.is_multiple_of(5), "{answered}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The experiment `net`: a simple server at up to ten thousand connections, compared with the
 //! servers of other systems.
 
+mod calls;
 mod client;
 mod drive;
 mod server;
@@ -20,6 +21,7 @@ use crate::scripts;
 use crate::table::Table;
 use crate::verdict::{Goal, Verdict};
 
+pub(crate) use calls::count as count_calls;
 pub(crate) use drive::{allow_descriptors, run as drive};
 use servers::{BATON, COPAS, LUA_PEERS};
 
@@ -80,11 +82,14 @@ const BESIDES: Duration = Duration::from_secs(120);
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
+    if options.calls {
+        return calls::run(bench, options);
+    }
     let mut cases = cases(options);
     let has_wrk = scripts::is_installed("wrk");
     cases.retain(|case| has_wrk || !case.name.starts_with("wrk"));
     let results = Contest {
-        arms: servers::arms(bench)?,
+        arms: servers::arms(bench, "drive")?,
         cases,
         rounds: options.rounds,
         figure: "rps",
@@ -212,6 +217,7 @@ mod tests {
             rounds: 1,
             seconds: 0.5,
             most: 1_000,
+            calls: false,
         }
     }
 

@@ -83,8 +83,13 @@ impl Server {
         self.address
     }
 
+    /// The number of its process in the system.
+    pub(super) fn id(&self) -> u32 {
+        self.child.inner.id()
+    }
+
     pub(super) fn usage(&self) -> Result<Usage> {
-        let directory = format!("/proc/{}", self.child.inner.id());
+        let directory = format!("/proc/{}", self.id());
         let status = format!("{directory}/status");
         let number = |name| {
             machine::number::<f64>(&status, name)

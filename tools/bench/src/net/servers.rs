@@ -91,13 +91,10 @@ const SCRIPTS: [Script; 6] = [
     script!("Node", "node.js", "node", "node --version", None),
 ];
 
-/// All servers as arms. Each arm runs this program, which starts a server and loads it.
-pub(super) fn arms(bench: &Bench) -> Result<Vec<Arm>> {
+/// All servers as arms. Each arm runs this program in a role, which starts a server and loads it.
+pub(super) fn arms(bench: &Bench, role: &str) -> Result<Vec<Arm>> {
     let drive = |name, server: Vec<String>| {
-        Arm::this_program(
-            name,
-            &["drive", &serde_json::Value::from(server).to_string()],
-        )
+        Arm::this_program(name, &[role, &serde_json::Value::from(server).to_string()])
     };
     let baton = bench.paths.baton()?;
     let script = bench.script("net", include_str!("../../programs/net/baton.lua"))?;

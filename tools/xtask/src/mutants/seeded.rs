@@ -68,6 +68,12 @@ pub(super) const SUITES: &[Suite] = &[
         flags: "",
         faults: GUEST,
     },
+    Suite {
+        name: "the tests of sockets",
+        tests: &["--package=baton", "--test=concurrency_sockets", "drained"],
+        flags: "",
+        faults: SOCKETS,
+    },
 ];
 
 const ORDERINGS: &[Fault] = &[
@@ -194,5 +200,28 @@ const GUEST: &[Fault] = &[
         "a foreign call does not leave the VM",
         "\"orq $1, %%fs:baton_gate@tpoff\"",
         "\"orq $0, %%fs:baton_gate@tpoff\"",
+    ),
+];
+
+const SOCKETS: &[Fault] = &[
+    fault(
+        "a read that filled the buffer counts as short",
+        "#define SHORT 4096",
+        "#define SHORT 1e9",
+    ),
+    fault(
+        "a process waits although the module's buffer has data",
+        "if (has_buffered(L, call)) return 0;",
+        ";",
+    ),
+    fault(
+        "a process waits although an event told of the end",
+        "socket->news_before & BATON_NEWS_OF_MORE",
+        "0",
+    ),
+    fault(
+        "a process waits although an event has come since",
+        "is_same = baton_socket_news(call) == socket->news_before;",
+        "is_same = 1;",
     ),
 ];

@@ -60,8 +60,24 @@ pub enum Keep {
 struct Registration {
     edition: Edition,
     is_kept: bool,
-    /// How many events have come, including those that no process waited for. Wraps around.
-    news: u32,
+    news: News,
+}
+
+/// What the events of a kept registration have told so far, including events that no process waited
+/// for. If it is the same as before, no event was taken out of the poller in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct News {
+    /// How many events have come. Wraps around.
+    pub events: u32,
+    /// Some event told of more than data and room: of out-of-band data, a failure, or the end.
+    pub of_more: bool,
+}
+
+impl News {
+    fn add(&mut self, event: Event) {
+        self.events = self.events.wrapping_add(1);
+        self.of_more |= event.priority || event.failed || event.ended;
+    }
 }
 
 /// What the owner knows of all descriptors, by number.
@@ -100,13 +116,14 @@ impl Registrations {
     }
 
     /// The descriptor of an event, unless its edition is over. Counts the event.
-    fn take_event(&mut self, token: u64) -> Option<u32> {
+    fn take_event(&mut self, event: Event) -> Option<u32> {
+        let token = event.token;
         let descriptor = token as u32;
         let registration = self.0.get_mut(descriptor as usize)?;
         if token_of(descriptor, registration.edition) != token {
             return None;
         }
-        registration.news = registration.news.wrapping_add(1);
+        registration.news.add(event);
         Some(descriptor)
     }
 
@@ -114,6 +131,7 @@ impl Registrations {
         if let Some(registration) = self.0.get_mut(descriptor as usize) {
             registration.edition = Edition(registration.edition.0.wrapping_add(1));
             registration.is_kept = false;
+            registration.news.of_more = false;
         }
     }
 
@@ -272,8 +290,8 @@ impl Vm {
 }
 
 impl Inside<'_> {
-    /// How many events of the descriptor have come, if its registration is kept. Inside the VM.
-    pub fn descriptor_news(&self, descriptor: u32) -> Option<u32> {
+    /// What the descriptor's events have told, if its registration is kept. Inside the VM.
+    pub fn descriptor_news(&self, descriptor: u32) -> Option<News> {
         self.with_inner(|inner| {
             let registration = inner.registrations.find(descriptor);
             registration.is_kept.then_some(registration.news)
@@ -347,7 +365,7 @@ impl Vm {
     ) -> usize {
         let mut woken = 0;
         for event in events.drain() {
-            if let Some(descriptor) = registrations.take_event(event.token) {
+            if let Some(descriptor) = registrations.take_event(event) {
                 woken += sched.descriptor_is_ready(descriptor, readiness_of(event));
             }
         }

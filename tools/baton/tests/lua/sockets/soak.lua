@@ -27,7 +27,7 @@ local GROWTH, ROOM = 1.1, 8192 -- factor for resident memory, and KiB on top
 
 local EVENTS = {
   "accepted", "refused", "out of descriptors", "killed in receive", "killed elsewhere",
-  "read slowly", "half-closed", "reset", "stopped under load",
+  "read slowly", "half-closed", "reset", "stopped under load", "compared",
 }
 local counts, served = {}, 0 -- how many connections are being served
 for _, what in ipairs(EVENTS) do counts[what] = 0 end
@@ -49,6 +49,7 @@ local function expected()
     ["half-closed"] = 1,
     ["reset"] = 1,
     ["stopped under load"] = 1,
+    ["compared"] = math.ceil(KILLS * SECONDS / KILLS_IN),
   }
 end
 
@@ -135,6 +136,54 @@ function kinds.half_closes(client)
   while client:receive() do lines = lines + 1 end
   assert(lines <= 2, lines)
   if lines == 2 then count "half-closed" end
+end
+
+-- A line of any length, around those at which a socket or a buffer is full. Half of them are short.
+local function random_line()
+  local longest = math.random(2) == 1 and 100 or 9000
+  return ("x"):rep(math.random(0, longest)) .. math.random(10000)
+end
+
+-- Receives a line, in several attempts if the socket has a timeout.
+local function receive_in_parts(client)
+  local line, why, part
+  local parts = ""
+  repeat
+    line, why, part = client:receive()
+    parts = parts .. (line or part)
+  until line or why ~= "timeout"
+  return line and parts, why
+end
+
+-- Sends a text at once, or in two parts with a pause in between.
+local function send_in_parts(client, text)
+  local cut = math.random(4) == 1 and math.random(#text) or #text
+  if not client:send(text:sub(1, cut)) then return false end
+  if cut == #text then return true end
+  if math.random(2) == 1 then process.sleep(math.random() / 2000) end
+  return client:send(text:sub(cut + 1))
+end
+
+-- Sends lines in batches and compares the answers. No byte may be missed: that would never end.
+function kinds.compares(client)
+  if math.random(3) == 1 then client:settimeout(math.random() / 2000) end
+  for _ = 1, 10 do
+    local lines = {}
+    for i = 1, math.random(4) == 1 and 5 or 1 do lines[i] = random_line() end
+    if not send_in_parts(client, table.concat(lines, "\n") .. "\n") then return end
+    for _, line in ipairs(lines) do
+      local answer = receive_in_parts(client)
+      if not answer then return end -- the server has ended
+      assert(answer == line, #answer .. " bytes in place of " .. #line)
+    end
+  end
+  client:shutdown "send"
+  local rest, why, part
+  repeat
+    rest, why, part = client:receive()
+  until why ~= "timeout"
+  assert(not rest and (part or "") == "", "more than was sent")
+  count "compared"
 end
 
 function kinds.resets(client)
