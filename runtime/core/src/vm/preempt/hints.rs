@@ -214,9 +214,9 @@ impl Vm {
         }
     }
 
-    /// As [`Vm::update_hints`], with the summary of the run queue. If a process runs and no deadline
-    /// has changed since the last hints, those cover every poll that is needed now, unless the
-    /// monitor rests.
+    /// As [`Vm::update_hints`], with the summary of the run queue. If a process runs and no
+    /// deadline has changed since the last hints, those cover every poll that is needed now, unless
+    /// the monitor rests.
     #[inline(always)]
     pub(in crate::vm) fn hint_run_queue(&self, inner: &mut Inner, summary: RunQueueSummary) {
         let sched = &inner.sched;
