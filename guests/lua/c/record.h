@@ -194,7 +194,7 @@ struct baton_process {
   unsigned char killed_by_link;
   unsigned char has_ended;      /* its body has ended; its exit hook may run */
   unsigned char shows_thread;   /* the program may know its Lua thread */
-  unsigned char has_no_thread;  /* its Lua thread was given to another process, or may be */
+  unsigned char has_no_thread;  /* its Lua thread is kept for another process, or has one */
   unsigned char results;        /* then: the number of its results, 0 or 1 */
   int spawn_line;               /* where it was spawned; 0: not known */
   /* and the chunk: a string of Lua's, which BATON_UV_SITE keeps alive */

@@ -288,7 +288,7 @@ bridge! {
     }
 
     fn baton_end_unstarted(vm, pid: u64) -> c_int {
-        process(pid).is_some_and(|pid| vm.with_sched(|sched| sched.end_unstarted(pid))).into()
+        process(pid).is_some_and(|pid| vm.sched(|sched| sched.end_unstarted(pid))).into()
     }
 
     fn baton_set_kill_hold(vm, pid: u64, holds: c_int) {

@@ -27,23 +27,27 @@ pub const PREEMPT_SIGNAL: c_int = libc::SIGURG;
 
 const SIGNAL_LIMIT: usize = 65;
 
-/// Functions registered by [`install_preempt_handler`] and [`watch`], by signal number. Written
+/// Functions registered by [`watch`], by signal number. Written
 /// before the handler is installed (Release), read in handlers (Acquire).
 static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] =
     [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_LIMIT];
+
+/// The function of [`install_preempt_handler`]. Written and read like [`HANDLERS`].
+static PREEMPT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// Makes [`PREEMPT_SIGNAL`] call `preempt` on the interrupted thread.
 ///
 /// System calls restart (`SA_RESTART`) where the kernel restarts any; `errno` is preserved.
 /// `preempt` decides whether there is anything to do: the signal may come late, twice, or from
-/// elsewhere. It must be async-signal-safe and must not unwind.
+/// elsewhere. It must be async-signal-safe and must not unwind. Handlers of other signals call it,
+/// too ([`preempt_this_thread`]), so it may interrupt itself.
 ///
 /// # Errors
 ///
 /// Those of `sigaction`.
 pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
-    // Release: pairs with the load in `on_preempt`.
-    HANDLERS[PREEMPT_SIGNAL as usize].store(preempt as *mut (), Ordering::Release);
+    // Release: pairs with the load in `preempt_this_thread`.
+    PREEMPT.store(preempt as *mut (), Ordering::Release);
     set_action(
         PREEMPT_SIGNAL,
         on_preempt as *const () as libc::sighandler_t,
@@ -120,11 +124,9 @@ extern "C" fn on_preempt(_signal: c_int) {
 /// on the calling thread. For other signal handlers, and async-signal-safe as that function is.
 pub fn preempt_this_thread() {
     // Acquire: pairs with the store in `install_preempt_handler`.
-    let handler = HANDLERS[PREEMPT_SIGNAL as usize].load(Ordering::Acquire);
+    let handler = PREEMPT.load(Ordering::Acquire);
     if !handler.is_null() {
-        // SAFETY: only `install_preempt_handler` writes this slot, unless the same signal is
-        // watched, which replaces the action by `on_watched`. The pointer came from a function of
-        // this type.
+        // SAFETY: only `install_preempt_handler` writes it, with a function of this type.
         let preempt: extern "C" fn() = unsafe { std::mem::transmute(handler) };
         preempt();
     }

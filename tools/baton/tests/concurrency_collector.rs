@@ -20,6 +20,7 @@ cases! {
         results_stay_after_the_thread_has_served_others,
         a_thread_that_the_program_knows_serves_no_other,
         a_thread_known_by_debug_sethook_serves_no_other,
+        a_thread_that_a_module_in_c_may_keep_serves_no_other,
         what_a_process_held_can_be_collected,
         closed_variables_and_upvalues_survive_the_process,
         many_processes_that_end_together_leave_little_memory,

@@ -10,9 +10,9 @@
 static const struct baton_built_in_policy built_in[] = {
     /* Each socket has its own buffers and timeouts. The resolver returns static memory of the C
      library. */
-    {.name = "socket.core", .policy = OBJECT, .serial = "dns"},
-    {.name = "socket.unix", .policy = OBJECT},
-    {.name = "socket.serial", .policy = OBJECT},
+    {.name = "socket.core", .keeps_no_threads = 1, .policy = OBJECT, .serial = "dns"},
+    {.name = "socket.unix", .keeps_no_threads = 1, .policy = OBJECT},
+    {.name = "socket.serial", .keeps_no_threads = 1, .policy = OBJECT},
     /* OpenSSL locks what connections share, but not the connection itself. A handshake changes the
        context. */
     {.name = "ssl.core", .policy = OBJECT, .serial = "SSL:Connection:dohandshake"},
@@ -33,11 +33,14 @@ static const struct baton_built_in_policy built_in[] = {
     {.name = "zlib", .policy = OBJECT, .serial = "adler32(),crc32()"},
     /* Each directory has an object of its own. Permissions as text share one buffer. The rest are
      system calls. */
-    {.name = "lfs", .policy = OBJECT, .serial = "attributes,symlinkattributes"},
+    {.name = "lfs",
+        .keeps_no_threads = 1,
+        .policy = OBJECT,
+        .serial = "attributes,symlinkattributes"},
     /* Encoders of strings, with tables that are made at load time. */
-    {.name = "mime.core", .policy = CONCURRENT},
+    {.name = "mime.core", .keeps_no_threads = 1, .policy = CONCURRENT},
     /* Decoding reads a string, and has a buffer of its own. */
-    {.name = "cjson",
+    {.name = "cjson", .keeps_no_threads = 1,
         .policy = EXCLUSIVE,
         .concurrent = "decode",
         .why = "it reads tables that others may change, by way of one buffer"},
@@ -46,7 +49,7 @@ static const struct baton_built_in_policy built_in[] = {
         .concurrent = "decode^",
         .why = "it reads tables that others may change, by way of one buffer"},
     /* The first match compiles the pattern. It does not change afterwards. */
-    {.name = "lpeg",
+    {.name = "lpeg", .keeps_no_threads = 1,
         .policy = EXCLUSIVE,
         .object = "match",
         .why = "patterns are made from others"},
@@ -124,4 +127,24 @@ const struct baton_built_in_policy *baton_lua_built_in_policy(const char *name) 
       return &built_in[i];
   }
   return NULL;
+}
+
+/* Whether the path ends with the file of a module of this name. */
+static int is_file_of(const char *name, const char *path) {
+  const size_t length = strlen(name), size = strlen(path);
+  const char *file;
+  size_t i;
+  if (size < length + 3 || strcmp(path + size - 3, ".so") != 0) return 0;
+  file = path + size - 3 - length;
+  if (file > path && file[-1] != '/') return 0;
+  for (i = 0; i < length; i++)
+    if (file[i] != (name[i] == '.' ? '/' : name[i])) return 0;
+  return 1;
+}
+
+int baton_lua_keeps_no_threads(const char *path) {
+  size_t i;
+  for (i = 0; i < sizeof built_in / sizeof *built_in; i++)
+    if (built_in[i].keeps_no_threads && is_file_of(built_in[i].name, path)) return 1;
+  return 0;
 }

@@ -3,6 +3,7 @@
 */
 #include "seam/internals.h"
 #include "calls/calls.h"
+#include "calls/policies.h"
 
 void baton_lua_install_calls(void) {
   baton_seam_hooks = (struct baton_seam_hooks){
@@ -14,5 +15,6 @@ void baton_lua_install_calls(void) {
       .leave_finalizers = baton_lua_leave_finalizers,
       .let_finalizers_run = baton_lua_let_finalizers_run,
       .await_finalizers = baton_lua_await_finalizers,
+      .keeps_no_threads = baton_lua_keeps_no_threads,
   };
 }

@@ -15,10 +15,14 @@ struct baton_built_in_policy {
   ** is called without arguments. "f^" means the first upvalue of f.
   */
   const char *concurrent, *object, *serial;
+  int keeps_no_threads; /* it uses a Lua thread only while it is called on it */
   const char *why; /* why the rest is exclusive, for the warning; NULL: there is no rest */
 };
 
 /* The built-in policy for the module of this name, or NULL. */
 const struct baton_built_in_policy *baton_lua_built_in_policy(const char *name);
+/* Whether the library of this path has a module that is known to keep no address of a Lua
+   thread. */
+int baton_lua_keeps_no_threads(const char *path);
 
 #endif

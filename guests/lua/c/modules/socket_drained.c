@@ -12,6 +12,7 @@
 **
 ** - `dirty` says whether the module's buffer has data. `getstats` counts the bytes that have left
 **   the buffer. So between two moments when the buffer is empty, the count grows by what was read.
+**   `setstats` changes it, so it is noted.
 **   If that is less than SHORT, each of these reads had room for more.
 ** - `news` (baton_descriptor_news) changes with each event that the owner takes out of the poller.
 **   The registration is kept and edge-triggered: what comes after an event is taken out causes
@@ -27,10 +28,11 @@
 **
 ** **No data is missed.** Let R be the last read before E. By 1 and 2, R failed or was short. So the
 ** socket was empty at R. By 3, R was not before `news` was read: the attempt itself read, as it
-** began with an empty buffer, after a wait. What comes after R causes an event after R. By 3, the
-** owner has taken none out between R and E. So the event is still in the poller, and ends the wait.
-** If the owner takes it out between E and the wait, the count of harvests has changed, and the wait
-** renews the registration, which reports what is ready (vm/idle/descriptors.rs).
+** began with an empty buffer, after a wait during which no other process could fill it. What comes
+** after R causes an event after R. By 3, the owner has taken none out between R and E. So the event
+** is still in the poller, and ends the wait. If the owner takes it out between E and the wait, the
+** count of harvests has changed, and the wait renews the registration, which reports what is ready
+** (vm/idle/descriptors.rs).
 **
 ** Some things end a read early although there is more to read: the end of the stream, an error, and
 ** out-of-band data. If one of these was there when the last event was taken out, that event told of
@@ -41,8 +43,9 @@
 ** 3 needs care: an attempt that never ended, by an error or a kill, proves nothing. So
 ** `news_before` is set when the attempt has ended, to what was read before it. Several processes on
 ** one socket attempt in any order. The one that sets `news_before` last has made its own attempt
-** after it read its own `news`. 1 holds until the wait begins, as a call of receive is counted
-** before it looks for a turn.
+** after it read its own `news`. If a call without the turn was under way when the wait began, it
+** may fill the module's buffer, and the attempt proves nothing. 1 holds until the wait begins, as a
+** call of receive is counted before it looks for a turn.
 **
 ** Tests: lua/sockets/drained.lua; `cargo xtask soak net`.
 */
@@ -145,7 +148,7 @@ void baton_socket_note_news(lua_State *L, struct baton_try *call) {
   baton_leave(L);
 }
 
-void baton_socket_note_attempt(const struct baton_try *call, int would_wait) {
-  call->socket->news_before = call->news;
+void baton_socket_note_attempt(const struct baton_try *call, int is_sole, int would_wait) {
+  call->socket->news_before = is_sole ? call->news : -1;
   if (!would_wait) call->socket->is_drained = 0;
 }

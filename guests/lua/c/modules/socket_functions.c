@@ -191,7 +191,7 @@ static const struct replacement of_streams[] = {{"receive", baton_socket_receive
     {"send", baton_socket_send}, {"accept", baton_socket_accept}, {"connect", baton_socket_connect},
     {"bind", baton_socket_change}, {"setfd", baton_socket_change}, {"close", baton_socket_close},
     {"__gc", baton_socket_close}, {"settimeout", baton_socket_settimeout},
-    {"gettimeout", baton_socket_gettimeout}, {NULL, NULL}};
+    {"gettimeout", baton_socket_gettimeout}, {"setstats", baton_socket_setstats}, {NULL, NULL}};
 
 static const struct replacement of_datagrams[] = {{"receive", baton_socket_accept},
     {"receivefrom", baton_socket_accept}, {"send", baton_socket_send_datagram},

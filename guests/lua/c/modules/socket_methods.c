@@ -5,6 +5,7 @@
 #include "modules/modules.h"
 #include "modules/sockets.h"
 
+#include <math.h>
 #include <string.h>
 
 #define RECEIVES (1u << BATON_RECEIVES)
@@ -118,6 +119,7 @@ static int finish_receiving(lua_State *L, const struct received *received, int c
    number of results of the attempt that would wait; 0: none was made. */
 static int receive_on(lua_State *L, struct baton_try *call, int given, int count, unsigned wants) {
   struct received received = {.given = given};
+  const int is_sole = call->socket->receiving == 0;
   int came, would_wait;
   do {
     if (count > 0) keep_part(L, &received, count);
@@ -126,7 +128,7 @@ static int receive_on(lua_State *L, struct baton_try *call, int given, int count
     baton_socket_note_news(L, call);
     count = baton_socket_try(L, call, received.given);
     would_wait = baton_socket_would_wait(L, count, &wants);
-    baton_socket_note_attempt(call, would_wait);
+    baton_socket_note_attempt(call, is_sole, would_wait);
   } while (came && would_wait);
   return finish_receiving(L, &received, count);
 }
@@ -328,6 +330,13 @@ int baton_socket_change(lua_State *L) {
   count = baton_socket_call_natively(L, &call);
   baton_socket_note_descriptor(L, &call);
   return count;
+}
+
+/* The program may change the counts of the module. The next check finds no drained socket. */
+int baton_socket_setstats(lua_State *L) {
+  struct baton_try call;
+  if (baton_socket_of_call(L, &call) != NULL) call.socket->received = HUGE_VAL;
+  return baton_socket_call_through(L);
 }
 
 int baton_socket_settimeout(lua_State *L) {

@@ -121,7 +121,8 @@ int baton_socket_may_be_drained(lua_State *L, struct baton_try *call);
 int baton_socket_is_drained(lua_State *L, struct baton_try *call);
 /* Before and after an attempt to receive that follows a wait. */
 void baton_socket_note_news(lua_State *L, struct baton_try *call);
-void baton_socket_note_attempt(const struct baton_try *call, int would_wait);
+/* `is_sole`: no call without the turn was under way when the wait began. */
+void baton_socket_note_attempt(const struct baton_try *call, int is_sole, int would_wait);
 
 /* socket_functions.c */
 /* Adapts the loaded module on the top of the stack. Returns 0 if it is none of these. */
@@ -129,6 +130,7 @@ int baton_socket_adapt(lua_State *L, const char *name);
 
 /* socket_methods.c, socket_connect.c */
 int baton_socket_receive(lua_State *L);
+int baton_socket_setstats(lua_State *L);
 int baton_socket_send(lua_State *L);
 /* and all methods that read and are tried again with the same arguments */
 int baton_socket_accept(lua_State *L);

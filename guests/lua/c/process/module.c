@@ -209,7 +209,8 @@ static int process_stats_method(lua_State *L) {
   return 1;
 }
 
-/* Pushes the method of that name, if there is one. Upvalue 1 is the table of methods. */
+/* Pushes the method of that name, if there is one. Upvalue 1 is the table of methods. None of them
+   is named as a field. */
 static int push_method(lua_State *L, const TValue *key) {
   const TValue *method;
   if (!ttisshrstring(key)) return 0;

@@ -28,6 +28,9 @@ const char *baton_lua_source(const char *name, size_t *size);
    run meanwhile. Outside the VM before and after. */
 void baton_lua_offload_load(void);
 
+/* Whether a module in C is loaded that may keep the address of a Lua thread. */
+int baton_lua_modules_keep_threads(void);
+
 /* frames.c */
 /* What the seam calls in the folders above. Installed before there is a Lua state. No hook is on a
    fast path. */
@@ -54,6 +57,9 @@ struct baton_seam_hooks {
   /* Called after a collection that the program requested. Waits until the deferred finalizers have
      run, or wait for a process themselves. Outside the VM. */
   void (*await_finalizers)(lua_State *L, struct baton_process *process);
+  /* Whether the module in the library of this path is known to keep no address of a Lua thread. On
+     any thread, outside the VM. */
+  int (*keeps_no_threads)(const char *path);
 };
 extern __attribute__((visibility("hidden"))) struct baton_seam_hooks baton_seam_hooks;
 void baton_lua_request_safepoint(struct baton_process *process);

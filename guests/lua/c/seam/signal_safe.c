@@ -4,9 +4,9 @@
 **
 ** They call only each other and functions that POSIX calls async-signal-safe: write, memcpy,
 ** strcmp, strlen, strnlen, sigemptyset, sigaction and raise. They take no lock, allocate nothing
-** and do not enter the VM. One call leads to Rust: `baton_request_signalled`, which sets a bit
-** and writes to a descriptor. `on_signal` also calls `baton_note_signal`, which changes two
-** atomics.
+** and do not enter the VM. One call leads to Rust: `baton_request_signalled`. It sets a bit and
+** writes to a descriptor; inside the VM it calls `baton_lua_preempt` instead. `on_signal` also
+** calls `baton_note_signal`, which changes two atomics.
 **
 ** Their callers are the handlers: `on_interrupt` and `on_quit` (program/signals.c), `on_signal`
 ** (objects/signal_channels.c), and in Rust those of the preemption signal and of faults.

@@ -48,7 +48,7 @@ LUAI_FUNC l_noret baton_do_runerror(lua_State *L, const char *format, ...) {
   luaG_runerror(L, "%s", text);
 }
 
-/* Only a thread that nobody else knows can be given to another process. */
+/* A thread that the program may know is not given to another process. */
 LUA_API int lua_pushthread(lua_State *L) {
   struct baton_process *process = baton_lua_running(L);
   if (process != NULL && process->L == L) process->shows_thread = 1;
@@ -285,10 +285,21 @@ void baton_lua_offload_load(void) {
   if (baton_lua_offload(process) != BATON_OFFLOADED) baton_leave(L);
 }
 
+/* Written before a module's code can run, and never cleared. Relaxed: the process that loads the
+   module sees its own store, and others see it when they enter the VM after that process. */
+static int modules_keep_threads;
+
+int baton_lua_modules_keep_threads(void) {
+  return __atomic_load_n(&modules_keep_threads, __ATOMIC_RELAXED) != 0 ||
+      __atomic_load_n(&baton_functions_are_linked, __ATOMIC_RELAXED) != 0;
+}
+
 /* Replaces dlopen in loadlib.c. */
 void *baton_lua_dlopen(const char *path, int flags);
 void *baton_lua_dlopen(const char *path, int flags) {
   void *library;
+  if (baton_seam_hooks.keeps_no_threads == NULL || !baton_seam_hooks.keeps_no_threads(path))
+    __atomic_store_n(&modules_keep_threads, 1, __ATOMIC_RELAXED);
   baton_lua_offload_load();
   library = dlopen(path, flags);
   if (library != NULL) baton_lua_note_exception_globals();

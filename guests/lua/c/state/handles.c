@@ -106,24 +106,27 @@ static TValue *thread_of(struct baton_process *process) {
   return &handle_of(process)->uv[BATON_UV_THREAD - 1].uv;
 }
 
-/* Whether nothing is left of the process on its Lua thread, and nothing else can know it. */
+/*
+** Whether nothing is left of the process on its Lua thread, and nothing else can use it. A module
+** in C may have kept the address of the thread, as lsqlite3 keeps that of the one that opened a
+** database. So all loaded modules in C must be known not to.
+*/
 static int is_reusable(const struct baton_process *process) {
   const lua_State *L = process->L;
-  return !process->shows_thread && process != process->vm->heir && L->ci == &L->base_ci &&
-      L->status == LUA_OK && L->openupval == NULL && L->tbclist.p == L->stack.p &&
-      stacksize(L) <= MOST_WARM_STACK && L->nci <= MOST_WARM_FRAMES &&
-      process->vm->warm_threads < MOST_WARM;
+  return !process->shows_thread && !baton_lua_modules_keep_threads() &&
+      process != process->vm->heir && L->ci == &L->base_ci && L->openupval == NULL &&
+      L->tbclist.p == L->stack.p && stacksize(L) <= MOST_WARM_STACK &&
+      L->nci <= MOST_WARM_FRAMES && process->vm->warm_threads < MOST_WARM;
 }
 
-void baton_lua_end_thread(struct baton_process *process, int outcome) {
+/* The process has ended, and does not leave the VM any more: keeps its Lua thread for another one,
+   if it can be. */
+static void end_thread(struct baton_process *process) {
   lua_State *L = process->L;
   struct baton_process *main_process = process->vm->main_process;
   /* above the message handler */
-  const int results = outcome == BATON_RETURNED ? (int)(L->top.p - (L->stack.p + 2)) : 0;
-  if (outcome == BATON_FAILED || results > 1 || !is_reusable(process)) {
-    L->status = BATON_STATUS_ENDED;
-    return;
-  }
+  const int results = process->outcome == BATON_RETURNED ? (int)(L->top.p - (L->stack.p + 2)) : 0;
+  if (process->outcome == BATON_FAILED || results > 1 || !is_reusable(process)) return;
   if (results == 1) {
     setobj(L, thread_of(process), s2v(L->stack.p + 2));
   } else {
@@ -133,6 +136,7 @@ void baton_lua_end_thread(struct baton_process *process, int outcome) {
   process->results = (unsigned char)results;
   process->has_no_thread = 1;
   process->L = process->vm->main;
+  L->status = LUA_OK;
   setobj2s(L, L->stack.p + 1, thread_of(main_process));
   L->top.p = L->stack.p + 2;
   setthvalue(L, thread_of(main_process), L);
@@ -154,6 +158,7 @@ static int take_warm_thread(lua_State *L, struct baton_process *process) {
   taken->hookmask = 0;
   taken->basehookcount = 0;
   taken->allowhook = 1;
+  taken->oldpc = 0;
   resethookcount(taken);
   memcpy(lua_getextraspace(taken), lua_getextraspace(G(L)->mainthread), LUA_EXTRASPACE);
   process->L = taken;
@@ -255,7 +260,7 @@ struct baton_process *baton_lua_new_process(
 /* Forgets a process that was killed and is on no stack. Its handle may be collected then. Inside
    the VM. */
 static void forget_killed(struct baton_process *process) {
-  process->outcome = BATON_WAS_KILLED;
+  if (process->outcome == BATON_ALIVE) process->outcome = BATON_WAS_KILLED;
   process->L->status = BATON_STATUS_ENDED;
   process->last.priority = baton_priority(process->vm->executor, process->sched_id);
   process->last.time = baton_time_used(process->vm->executor, process->sched_id);
@@ -278,8 +283,12 @@ int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   ended = baton_end_unstarted(process->vm->executor, process->sched_id);
   if (ended) forget_killed(process);
   baton_leave(L);
-  if (ended) lua_settop(process->L, 0);
-  return ended;
+  if (!ended) return 0;
+  lua_settop(process->L, 0);
+  baton_enter(L);
+  baton_give_way(process->vm->executor); /* to a process that joins it */
+  baton_leave(L);
+  return 1;
 }
 
 /* Ends a process in a fork's child, where its C stack is gone. Inside the VM. */
@@ -300,6 +309,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
 
 /* Ends the record's life. Called last by the process, inside the VM. */
 void baton_lua_end_record(struct baton_process *process) {
+  end_thread(process);
   process->last = baton_end(process->vm->executor);
   process->sched_id = 0;
   let_go_of_handle(process);

@@ -83,7 +83,7 @@ static void end_body(struct baton_process *process, enum baton_outcome outcome) 
   baton_enter(L);
   if (outcome == BATON_FAILED && !process->quiet) process->vm->failures++;
   process->outcome = (unsigned char)outcome;
-  baton_lua_end_thread(process, outcome);
+  L->status = BATON_STATUS_ENDED;
   baton_life_hooks.post_ending(process);
   baton_leave(L);
 }

@@ -72,9 +72,6 @@ void baton_lua_end_record(struct baton_process *process);
 struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm);
 struct baton_process *baton_lua_new_process(
     lua_State *L, struct baton_vm *vm, struct baton_spawn_options *options);
-/* The process has ended: keeps its Lua thread for another one, or for its results. Inside the
-   VM. */
-void baton_lua_end_thread(struct baton_process *process, int outcome);
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
 void baton_lua_end_in_place(struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);

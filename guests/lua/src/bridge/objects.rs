@@ -26,8 +26,8 @@ fn unless_refused<E>(
     if refused { misuse() } else { wake.into() }
 }
 
-// Where a process has to wait or to be woken. These are functions of their own, so that the ones
-// above save no registers for them, and by C's convention, so that they can be called last.
+// Where a process has to wait or to be woken. These are functions of their own, so that those of
+// `baton.h` save no registers for them, and by C's convention, so that they can be called last.
 
 #[inline(never)]
 extern "C" fn semaphore_wait(vm: Inside<'_>, id: u64, timeout: i64) -> CWake {

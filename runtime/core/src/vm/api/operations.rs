@@ -152,6 +152,10 @@ impl Inside<'_> {
     #[inline(never)]
     extern "C-unwind" fn await_wake(self) -> Wake {
         let (me, jump) = self.with_inner(|inner| {
+            debug_assert!(
+                inner.sched.current().is_none(),
+                "`Blocked` comes from a process that runs"
+            );
             let me = inner
                 .sched
                 .last_current()

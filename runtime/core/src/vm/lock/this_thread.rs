@@ -26,9 +26,9 @@ pub(in crate::vm) fn vm_of_this_thread() -> Arc<Vm> {
 }
 
 impl Vm {
-    /// Whether the calling thread is a carrier of this VM; for a thread whose gate has a carrier
-    /// id. Async-signal-safe: the carrier has used the thread-local already. `false` in a handler
-    /// that interrupts [`exchange`].
+    /// Whether the calling thread is a carrier of this VM; for a thread that is inside a VM by its
+    /// gate. Async-signal-safe: the carrier has used the thread-local already, and [`exchange`]
+    /// runs outside.
     pub(in crate::vm) fn is_of_this_thread(&self) -> bool {
         VM.try_with(|vm| {
             let vm = vm.try_borrow().ok()?;

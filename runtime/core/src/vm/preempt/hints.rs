@@ -215,8 +215,8 @@ impl Vm {
     }
 
     /// As [`Vm::update_hints`], with the summary of the run queue. If a process runs and no
-    /// deadline has changed since the last hints, those cover every poll that is needed now, unless
-    /// the monitor rests.
+    /// deadline has changed since the last hints, those cover every poll that is needed now, while
+    /// the monitor polls once a tick.
     #[inline(always)]
     pub(in crate::vm) fn hint_run_queue(&self, inner: &mut Inner, summary: RunQueueSummary) {
         let sched = &inner.sched;
@@ -238,7 +238,7 @@ impl Vm {
         hints.switches.store(switches, Ordering::Relaxed);
         // Pairs with `heavy` in the monitor's rest, as in `update_hints`.
         membarrier::light();
-        if self.monitor.is_resting() {
+        if !self.monitor.ticks() {
             return self.update_hints(inner);
         }
         if summary.is_alone {

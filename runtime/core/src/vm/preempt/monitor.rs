@@ -106,16 +106,27 @@ impl Monitor {
         if let Some(monitor) = &*known {
             return Ok(Arc::clone(monitor));
         }
-        let monitor = Arc::new(Monitor {
+        let monitor = Arc::new(Monitor::new(u64::MAX)?);
+        Ok(Arc::clone(known.insert(monitor)))
+    }
+
+    fn new(next_poll: u64) -> io::Result<Monitor> {
+        Ok(Monitor {
             vms: Mutex::new(Vec::new()),
             poller: Poller::new()?,
-            next_poll: AtomicU64::new(u64::MAX),
+            next_poll: AtomicU64::new(next_poll),
             alerted: AtomicBool::new(false),
             started: AtomicBool::new(false),
             refused_until: AtomicU64::new(0),
             runs: AtomicBool::new(false),
-        });
-        Ok(Arc::clone(known.insert(monitor)))
+        })
+    }
+
+    /// A monitor without a thread that seems to poll once a tick, and soon enough for everything.
+    #[cfg(test)]
+    pub(crate) fn that_ticks() -> Arc<Monitor> {
+        const SOON: u64 = 1;
+        Arc::new(Monitor::new(SOON).expect("there is room"))
     }
 
     pub(crate) fn add(&self, vm: &Arc<Vm>) {

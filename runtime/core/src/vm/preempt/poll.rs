@@ -139,8 +139,8 @@ impl Vm {
         if actions.retake {
             match self.retake(gate, false) {
                 Retake::Done => {
-                    // No request is lost: the heir begins with its loop, which does what a request
-                    // asks for.
+                    // No request is lost: the heir begins with its loop, which takes in posts and
+                    // deadlines. A signal's bit stays set until the next poll.
                     let next = state.note_retaken(now, self.parameters.window.get());
                     return actions.next.no_later_than(next);
                 }

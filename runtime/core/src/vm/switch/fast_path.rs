@@ -24,7 +24,7 @@ impl Vm {
     /// deadlines do not change, so the only new hint is that there was a switch.
     #[inline(always)]
     pub(in crate::vm) fn yield_fast(&self, inner: &mut Inner) -> Option<Jump> {
-        if !self.may_take_fast_path(inner) {
+        if !self.may_take_fast_path(inner) || inner.has_changed() {
             return None;
         }
         let handoff = inner.sched.yield_by_handoff()?;

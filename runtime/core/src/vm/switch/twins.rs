@@ -10,6 +10,7 @@ use crate::sched::{
     Attempt, Deadline, Priority, ProcessId, ResumeOutcome, SpawnOptions, SuspendOutcome,
 };
 use crate::vm::inside::{Jump, NO_PROCESS};
+use crate::vm::preempt::monitor::Monitor;
 use crate::vm::{Inner, Inside, Spawned, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::ThreadFiber;
@@ -65,6 +66,26 @@ fn account() -> impl Strategy<Value = Account> {
     })
 }
 
+/// What the hints of a switch depend on.
+#[derive(Debug, Clone, Copy)]
+struct Hinted {
+    /// How long the first process has run.
+    run: Duration,
+    /// The monitor polls once a tick. Otherwise it rests, and the hints take the slow path.
+    ticks: bool,
+    /// 1: there is a deadline, and it is hinted. 2: it is not hinted yet.
+    deadline: u8,
+}
+
+fn hinted() -> impl Strategy<Value = Hinted> {
+    let parts = (0..1_000_u64, any::<bool>(), 0..3_u8);
+    parts.prop_map(|(micros, ticks, deadline)| Hinted {
+        run: Duration::from_micros(micros),
+        ticks,
+        deadline,
+    })
+}
+
 /// A VM whose first process, by the order of the scheduler, has run for a while.
 struct World {
     vm: Arc<Vm>,
@@ -75,8 +96,11 @@ struct World {
 }
 
 impl World {
-    fn new(accounts: &[Account], has_run_for: Duration) -> World {
-        let vm = Vm::new(Arc::new(NoGuest)).expect("there is room");
+    fn new(accounts: &[Account], hinted: Hinted) -> World {
+        let mut vm = Vm::new(Arc::new(NoGuest)).expect("there is room");
+        if hinted.ticks {
+            Arc::get_mut(&mut vm).expect("nobody else has it").monitor = Monitor::that_ticks();
+        }
         let spawn = |(number, account): (usize, &Account)| {
             let options = SpawnOptions {
                 priority: Priority::new(account.level).expect("a level from 1 to 80"),
@@ -95,8 +119,12 @@ impl World {
             began: 0,
             base: ThreadFiber::new(NO_PROCESS),
         };
-        let began = (Instant::now() - has_run_for).as_nanos();
+        let now = Instant::now();
+        let began = (now - hinted.run).as_nanos();
         world.began = began;
+        // Relaxed: one thread.
+        let coarse_now = &world.vm.hints.coarse_now;
+        coarse_now.store(now.as_nanos(), Ordering::Relaxed);
         world.with(|world, inner| {
             inner.base = Some(world.base.fiber());
             inner.cpu.turn_off();
@@ -112,7 +140,12 @@ impl World {
             let first = inner.sched.current().expect("there are some");
             inner.fiber_of(first);
             inner.run_started = began;
-            world.vm.update_hints(inner);
+            if hinted.deadline != 0 {
+                inner.sched.alarm_new(LATER);
+            }
+            if hinted.deadline != 2 {
+                world.vm.update_hints(inner);
+            }
         });
         world
     }
@@ -154,11 +187,15 @@ impl World {
             hints.run_number(),
             hints.slice_used.load(Ordering::Relaxed),
             inner.has_changed(),
+            inner.alone_in_run == inner.sched.counters().switches,
         );
         let fibers = jump.user_data();
         (fibers, inner.sched.current(), accounts, shown)
     }
 }
+
+/// A deadline that the tests do not reach.
+const LATER: Instant = Instant::from_nanos(1 << 60);
 
 /// Makes a switch on one path; `None` if that path may not be taken.
 type Path = fn(&Vm, &mut Inner) -> Option<Jump>;
@@ -171,9 +208,9 @@ fn agree(fast: Path, slow: Path) {
         ..ProptestConfig::default()
     };
     let taken = std::cell::Cell::new(0);
-    let strategy = (vec(account(), 2..5), 0..1_000_u64);
-    let outcome = TestRunner::new(config).run(&strategy, |(accounts, micros)| {
-        let worlds = [(); 2].map(|()| World::new(&accounts, Duration::from_micros(micros)));
+    let strategy = (vec(account(), 2..5), hinted());
+    let outcome = TestRunner::new(config).run(&strategy, |(accounts, hinted)| {
+        let worlds = [(); 2].map(|()| World::new(&accounts, hinted));
         let [one, other] = worlds.each_ref();
         let jump = one.with(|world, inner| {
             let jump = fast(&world.vm, inner)?;

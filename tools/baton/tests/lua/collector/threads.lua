@@ -68,6 +68,24 @@ function case.a_thread_known_by_debug_sethook_serves_no_other()
   end
 end
 
+function case.a_thread_that_a_module_in_c_may_keep_serves_no_other()
+  run(5) -- leaves threads that no module has seen
+  local keeps = require "keeps_state"
+  for _ = 1, 10 do
+    local p = process.spawn(keeps.keep)
+    p:join()
+    for _ = 1, 5 do
+      check.results("another thread", { true, false }, process.spawn(keeps.is_kept):join())
+    end
+    local others = 0
+    check.equal(keeps.call(function()
+      process.spawn(function() others = others + 1 end):join()
+    end), true)
+    check.equal(others, 1)
+    check.results("unchanged", { true }, p:join())
+  end
+end
+
 function case.what_a_process_held_can_be_collected()
   local weak = setmetatable({}, { __mode = "k" })
   for _ = 1, 20 do
