@@ -270,6 +270,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
+        // Miri shows no files, and is slow.
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 16 } else { 256 },
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn levels_are_a_set_whose_largest_is_known(
             changes in proptest::collection::vec((1..=80_u8, any::<bool>()), 0..40),
