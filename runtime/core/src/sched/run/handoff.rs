@@ -123,13 +123,16 @@ impl<C> Scheduler<C> {
         let from = self.current;
         let to = pid.index;
         let process = self.processes.slots.get(to as usize)?;
+        let current = self.processes.slots.get(from as usize)?;
         let level = process.priority.get();
+        // The current process may be in no ring.
         let is_simple = process.generation == pid.generation
             && process.phase == Phase::Halted
             && process.suspended
             && level > self.run_queue.top()
+            && level > current.priority.get()
             && (process.carrier == NIL || !self.must_stay_aside(to))
-            && self.processes.slots.get(from as usize)?.preemptible;
+            && current.preemptible;
         if !is_simple {
             return None;
         }
