@@ -98,6 +98,7 @@ impl World {
         } else {
             self.act();
         }
+        check(&self.sched);
         let after = self.grounds_for_interruption();
         assert!(
             before.0 != after.0 || before.1 != after.1 || before.2 == after.2,
@@ -571,7 +572,6 @@ fn random_operations_keep_every_invariant_and_lose_nothing() {
         let mut world = World::new(seed);
         for _ in 0..length(2_000, 25) {
             world.step();
-            check(&world.sched);
         }
         world.finish();
         world.balance();
