@@ -128,6 +128,8 @@ pub(in crate::vm) struct PollState {
     gate: u64,
     gate_since: Instant,
     gate_cpu: Option<Duration>,
+    /// The thread's processor time when it was last seen waiting.
+    waited_at: Option<Duration>,
     /// The gate value of an exclusive call.
     exclusive: u64,
     /// The run, and since when: the running process's slice.
@@ -227,7 +229,7 @@ impl PollState {
         let slice_over = self.request_preemption(now, set, seen, due, &mut actions);
         actions.warn = self.watch_stall(now, set, seen, Unanswered { slice_over, due });
         if let Some(deadline) = seen.deadline.filter(|_| due.is_none()) {
-            let at = self.poll_for_deadline(now, deadline, set.window);
+            let at = self.poll_for_deadline(now, deadline, set.window, seen);
             actions.next = actions.next.no_later_than(at);
         }
         actions
@@ -237,7 +239,7 @@ impl PollState {
     fn decide_quiet(&mut self, now: Instant, set: PollSettings, seen: &Seen<'_>) -> Actions {
         let due = seen
             .deadline
-            .map(|deadline| self.poll_for_deadline(now, deadline, set.window));
+            .map(|deadline| self.poll_for_deadline(now, deadline, set.window, seen));
         if !seen.watched || seen.armed {
             return self.be_quiet(NextPoll::Quiet(due));
         }
@@ -258,6 +260,7 @@ impl PollState {
         let is_new_owner = std::mem::replace(&mut self.thread, seen.thread) != seen.thread;
         if is_new_owner {
             self.exclusive = 0;
+            self.waited_at = None;
             self.stall = None;
             self.request = None;
         }
@@ -295,7 +298,7 @@ impl PollState {
     }
 
     /// The watchdog: whether to retake a foreign call that lasts while others could run.
-    fn watch_call(&self, now: Instant, window: Duration, seen: &Seen<'_>) -> Call {
+    fn watch_call(&mut self, now: Instant, window: Duration, seen: &Seen<'_>) -> Call {
         if self.exclusive == seen.gate {
             return Call::PollAt(now + TICK);
         }
@@ -316,11 +319,22 @@ impl PollState {
 
     /// Whether the call is only old because its thread did not get a processor. Another thread
     /// would have to wait for one, too. See docs/adr/0016.
-    fn is_kept_from_running(&self, window: Duration, seen: &Seen<'_>) -> bool {
+    fn is_kept_from_running(&mut self, window: Duration, seen: &Seen<'_>) -> bool {
         let (Some(before), Some(cpu)) = (self.gate_cpu, seen.cpu) else {
             return false;
         };
-        cpu.saturating_sub(before) < window && (seen.is_waiting)() == Some(false)
+        cpu.saturating_sub(before) < window && !self.waits(seen)
+    }
+
+    /// Whether the thread waits, or the system does not say. A thread that was seen waiting and has
+    /// not run since still waits.
+    fn waits(&mut self, seen: &Seen<'_>) -> bool {
+        if seen.cpu.is_some() && seen.cpu == self.waited_at {
+            return true;
+        }
+        let waits = (seen.is_waiting)() != Some(false);
+        self.waited_at = seen.cpu.filter(|_| waits);
+        waits
     }
 
     fn after_retake(&self, now: Instant, window: Duration) -> Instant {
@@ -448,14 +462,23 @@ impl PollState {
     }
 
     /// When to poll for a future deadline. In a foreign call the pace does not apply, as the call
-    /// was not asked for anything.
-    fn poll_for_deadline(&self, now: Instant, deadline: Instant, window: Duration) -> Instant {
+    /// was not asked for anything. Right before the deadline it asks whether the call waits, so that
+    /// the poll at the deadline need not.
+    fn poll_for_deadline(
+        &mut self,
+        now: Instant,
+        deadline: Instant,
+        window: Duration,
+        seen: &Seen<'_>,
+    ) -> Instant {
         let at = before_deadline(now, deadline.as_nanos(), window);
-        if self.gate & 1 == 1 {
-            at
-        } else {
-            at.max(self.pace.may_ask(deadline))
+        if !seen.is_in_call() {
+            return at.max(self.pace.may_ask(deadline));
         }
+        if at == deadline && !window.is_zero() && self.exclusive != seen.gate {
+            let _ = self.waits(seen);
+        }
+        at
     }
 }
 

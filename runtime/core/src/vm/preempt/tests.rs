@@ -367,6 +367,35 @@ fn a_call_whose_thread_gets_no_processor_is_polled_more_and_more_rarely() {
 }
 
 #[test]
+fn whether_a_call_waits_is_asked_before_the_deadline_and_not_again() {
+    let waits = || Some(true);
+    let must_not_ask = || -> Option<bool> { panic!("it was asked again") };
+    let mut subject = computing(ALONE);
+    let mut poll = |now, is_waiting, cpu| {
+        let seen = Seen {
+            gate: 5,
+            cpu: Some(micros(cpu)),
+            deadline: Some(at(2_000)),
+            is_waiting,
+            ..subject.seen
+        };
+        let event = PollEvent::Runs(seen);
+        subject.state.decide(at(now), subject.set, &event)
+    };
+    assert_eq!(
+        poll(1_000, &must_not_ask, 0).next,
+        NextPoll::Quiet(Some(at(1_895)))
+    );
+    assert_eq!(
+        poll(1_895, &waits, 0).next,
+        NextPoll::Quiet(Some(at(2_000)))
+    );
+    assert!(poll(2_000, &must_not_ask, 0).retake);
+    // It has run since.
+    assert!(!poll(2_100, &|| Some(false), 1).retake);
+}
+
+#[test]
 fn without_a_window_calls_are_retaken_once_a_tick() {
     let mut subject = computing(BESIDE_LESS_URGENT);
     subject.set.window = Duration::ZERO;
