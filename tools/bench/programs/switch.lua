@@ -214,4 +214,37 @@ function cases.suspend()
   second:kill()
 end
 
+-- A chain over five priorities, as in Thread-Metric's preemptive test. Each process resumes the
+-- next more urgent one, which preempts it at once. Each but the lowest then suspends itself. A
+-- round is eight switches.
+function cases.chain()
+  local suspend, rounds, turns, above = process.suspend, n // 8, {}, nil
+  for i = 5, 2, -1 do
+    local wakes = above
+    above = process.spawn({ priority = 10 * i, suspended = true, daemon = true }, function()
+      for turn = 1, rounds do
+        if wakes then
+          wakes:resume()
+        end
+        turns[i] = turn
+        suspend()
+      end
+    end)
+  end
+  local lowest = process.spawn({ priority = 10, suspended = true }, function()
+    for turn = 1, rounds do
+      above:resume()
+      assert(turns[2] == turn, "the more urgent process did not run at once")
+      turns[1] = turn
+    end
+  end)
+  local start = os.clock()
+  lowest:resume()
+  assert(lowest:join())
+  report(start, rounds * 8)
+  for i = 1, 5 do
+    assert(turns[i] == rounds, "one missed a turn")
+  end
+end
+
 cases[case]()

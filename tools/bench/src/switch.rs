@@ -16,11 +16,13 @@ use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
 const YIELD_GOAL: Goal = Goal::at_most(1.0 / 3.0, "", 3);
+/// Of a switch in the chain, to a pair of stock's resume and yield.
+const CHAIN_GOAL: Goal = Goal::at_most(1.0, "", 3);
 const APART_GOAL: Goal = Goal::at_most(1.0, "", 0);
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The operations: the name in every program, and the name in tables.
-const CASES: [(&str, &str); 8] = [
+const CASES: [(&str, &str); 9] = [
     ("yield", "yield"),
     ("channel", "channel"),
     ("semaphore", "semaphore"),
@@ -29,17 +31,33 @@ const CASES: [(&str, &str); 8] = [
     ("event", "event"),
     ("select", "select of four"),
     ("suspend", "suspend + resume"),
+    (CHAIN, "chain"),
 ];
+
+/// The case that needs priorities.
+const CHAIN: &str = "chain";
 
 /// The cases of systems that have nothing near to the others.
 const COMMON: &[&str] = &["yield", "channel", "semaphore", "spawn_join"];
+
+/// The cases of systems without priorities of processes.
+const WITHOUT_PRIORITIES: &[&str] = &[
+    "yield",
+    "channel",
+    "semaphore",
+    "spawn_join",
+    "mutex",
+    "event",
+    "select",
+    "suspend",
+];
 
 /// The names of the arms that the goals mention.
 const BATON: &str = "baton";
 const RESUME: &str = "Lua resume";
 const WRAP: &str = "Lua wrap";
 
-const NOTES: [&str; 9] = [
+const NOTES: [&str; 10] = [
     "Lua: coroutines of stock Lua; baton's own coroutines for comparison",
     "yield: two processes yield to each other; for coroutines, a pair of resume and yield",
     "channel: a value is passed on, and its sender waits until it is received; by a receipt in \
@@ -55,6 +73,8 @@ const NOTES: [&str; 9] = [
     "select: a process receives from four channels, to which another one sends in turns; by \
      tagged messages and receipts in Erlang",
     "suspend + resume: two processes take turns; by a channel in Go, by a message in Erlang",
+    "chain: a switch between five processes of five priorities; each resumes the next more urgent \
+     one, which preempts it and then suspends itself; the other systems have no such priorities",
 ];
 
 /// Runs the experiment.
@@ -100,7 +120,7 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
     ];
     let peers = peers::directory(bench.paths.peers.as_ref())?;
     let arm = |peer: &Peer| peer.arm(&peers, &["switch"]);
-    arms.extend([&GO, &ERLANG_OTP].map(arm));
+    arms.extend([&GO, &ERLANG_OTP].map(|peer| arm(peer).only(WITHOUT_PRIORITIES)));
     arms.extend([&MAY, &BOOST_FIBER].map(|peer| arm(peer).only(COMMON)));
     Ok(arms)
 }
@@ -146,9 +166,20 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
         return Vec::new();
     };
     let to_resume = || results.ratio((baton, case), (results.arm(RESUME)?, case), "ns");
+    let chain_to_resume = || {
+        results.ratio(
+            results.place(BATON, CHAIN)?,
+            results.place(RESUME, "yield")?,
+            "ns",
+        )
+    };
     let rounds = results.rounds(baton, case);
     let mut verdicts = vec![
         YIELD_GOAL.judge("process.yield / stock's resume and yield", to_resume()),
+        CHAIN_GOAL.judge(
+            "a switch of the chain / stock's resume and yield",
+            chain_to_resume(),
+        ),
         APART_GOAL.judge(
             "counters of the yielding processes apart",
             counters_apart(rounds),
@@ -180,6 +211,16 @@ mod tests {
         assert_eq!(counters_apart(&[near.clone(), near.clone()]), Some(1.0));
         assert_eq!(counters_apart(&[near.clone(), far]), Some(7.0));
         assert_eq!(counters_apart(&[near, figures("ns 12")]), None);
+    }
+
+    #[test]
+    fn a_system_without_priorities_takes_part_in_every_other_case() {
+        let others: Vec<&str> = CASES
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| *name != CHAIN)
+            .collect();
+        assert_eq!(WITHOUT_PRIORITIES, others);
     }
 
     #[test]

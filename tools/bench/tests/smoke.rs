@@ -226,6 +226,12 @@ fn a_peer_that_is_missing_stays_in_the_table_and_one_that_is_there_is_compared()
     };
     assert!(row("Go").contains("100.0"), "{}", shown(&output));
     assert!(row("Boost.Fiber").contains("missing"), "{}", shown(&output));
+    // Only baton has the priorities of the last case.
+    let of_go = row("Go");
+    let chain: Vec<&str> = of_go.split_whitespace().rev().take(2).collect();
+    assert_eq!(chain, ["-", "-"], "{}", shown(&output));
+    let goal = "a switch of the chain / stock's resume and yield <= 1";
+    assert!(said.contains(goal), "{}", shown(&output));
     let unmet = "UNMET   beside Boost.Fiber  (missing: run cargo xtask peers)";
     assert!(said.contains(unmet), "{}", shown(&output));
     assert_eq!(output.status.code(), Some(1));

@@ -216,7 +216,7 @@ static void take_values(
    it. */
 static void give_back(lua_State *L, struct baton_process *caller, const struct baton_case *taken,
     struct baton_wake wake) {
-  enum baton_pending pending = baton_lua_pending(caller);
+  enum baton_pending pending = baton_inline_pending(caller);
   if (pending == BATON_PENDING_NOTHING ||
       (wake.reason != BATON_DONE && wake.reason != BATON_ABANDONED))
     return;
@@ -234,7 +234,7 @@ static int push_chosen(lua_State *L, const struct baton_case *cases, int i, int 
   int results;
   if (reason == BATON_DONE && cases[i].kind == BATON_CASE_RECEIVE) {
     lua_pushinteger(L, i + 1);
-    lua_insert(L, -2);
+    lua_pushvalue(L, -2);
     return 2;
   }
   if (reason == BATON_DONE && cases[i].kind == BATON_CASE_JOIN) {
@@ -250,8 +250,19 @@ static int push_chosen(lua_State *L, const struct baton_case *cases, int i, int 
   return 1 + results;
 }
 
+/* The length of the table at index 1. */
+static lua_Integer count_cases(lua_State *L) {
+  Table *table = hvalue(s2v(L->ci->func.p + 1));
+  lua_Integer length;
+  if (table->metatable != NULL) return luaL_len(L, 1);
+  baton_enter(L);
+  length = (lua_Integer)luaH_getn(table);
+  baton_leave(L);
+  return length;
+}
+
 static int process_select(lua_State *L) {
-  baton_timeout timeout = baton_lua_check_timeout(L, 2);
+  baton_timeout timeout = baton_inline_check_timeout(L, 2);
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   char message[BATON_MESSAGE] = "";
   struct baton_case few[FEW_CASES], *cases = few;
@@ -259,7 +270,7 @@ static int process_select(lua_State *L) {
   lua_Integer length;
   int i, count, reason;
   luaL_checktype(L, 1, LUA_TTABLE);
-  length = luaL_len(L, 1);
+  length = count_cases(L);
   luaL_argcheck(L, length >= 0, 1, "number of cases must not be negative");
   luaL_argcheck(L, length <= MOST_CASES, 1, "too many cases (the limit is 10000)");
   count = (int)length;
@@ -292,7 +303,7 @@ static int process_select(lua_State *L) {
   }
   if (message[0] != '\0') luaL_error(L, "cannot wait: %s", message);
   give_back(L, caller, &cases[i], wake);
-  reason = baton_lua_after_wait(L, caller, wake);
+  reason = baton_inline_after_wait(L, caller, wake);
   if (reason != BATON_DONE && reason != BATON_CLOSED && reason != BATON_ABANDONED)
     return baton_lua_push_outcome(L, reason);
   return push_chosen(L, cases, i, reason);
