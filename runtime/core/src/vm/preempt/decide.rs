@@ -462,8 +462,8 @@ impl PollState {
     }
 
     /// When to poll for a future deadline. In a foreign call the pace does not apply, as the call
-    /// was not asked for anything. Right before the deadline it asks whether the call waits, so that
-    /// the poll at the deadline need not.
+    /// was not asked for anything. Right before the deadline it asks whether the call waits, so
+    /// that the poll at the deadline need not.
     fn poll_for_deadline(
         &mut self,
         now: Instant,
