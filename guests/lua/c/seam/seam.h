@@ -11,8 +11,6 @@
 **   ldo.c        LUAI_THROW finds the handler on the current C stack. luaD_shrinkstack is wrapped.
 **                lua_resume notes its coroutine. A yield at a process's base has the same message
 **                as in stock Lua's main chunk.
-**   lvm.c        Methods of values that are no tables are found, and C functions are called,
-**                without other files.
 **   lapi.c       lua_callk and lua_pcallk are wrapped. lua_pushthread notes that the program may
 **                know a process's thread. Three functions that do not lock now lock. lua_setwarnf
 **                may be called inside. lua_gc gives memory back to the system after a large full
@@ -45,9 +43,6 @@ void baton_lua_enter_cold(struct lua_State *L, uint32_t slow);
     uint32_t baton_slow_ = baton_gate_enter();                                \
     if (__builtin_expect(baton_slow_ != 0, 0)) baton_lua_enter_cold(L, baton_slow_); \
   } while (0)
-
-/* Whether calls of C functions are checked before they are made (policies.c). */
-extern __attribute__((visibility("hidden"))) int baton_calls_watched;
 
 #if !defined(BATON_IN_LDO)
 #define lua_unlock(L) ((void)(L), baton_gate_leave())
@@ -83,6 +78,7 @@ void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
 ** (policies.c). In all other functions `f` is this constant, and the compiler removes the check.
 */
 enum { f = 0 };
+extern __attribute__((visibility("hidden"))) int baton_calls_watched;
 void baton_lua_before_call(struct lua_State *L, int (*function)(struct lua_State *L));
 
 #define lua_unlock(L)                                                                   \
@@ -229,117 +225,5 @@ void baton_io_print_error(const char *format, const char *argument);
 #define LUA_CPATH_DEFAULT                                                      \
   "/usr/local/lib/lua/5.4/?.so;" BATON_TRIPLET_CPATH "/usr/lib/lua/5.4/?.so;"  \
   "/usr/local/lib/lua/5.4/loadall.so;./?.so"
-
-/*
-** The interpreter's loop finds methods, and calls C functions that have no upvalues, without other
-** files of Lua. Lua's own functions have the same results, and are called for all other cases.
-*/
-#if defined(BATON_IN_LVM)
-#define LUA_CORE
-#include "lprefix.h"
-
-#include "lua.h"
-
-#include "ldo.h"
-#include "lobject.h"
-#include "lstate.h"
-#include "lstring.h"
-#include "ltable.h"
-#include "ltm.h"
-#include "lvm.h"
-
-/* {======================================================
-** Methods of values that are no tables (OP_SELF)
-** ======================================================= */
-
-/* As luaH_getshortstr, but NULL for a key that is not there. */
-static inline const TValue *baton_loop_find(const Table *table, const TString *key) {
-  const Node *node = gnode(table, lmod(key->hash, sizenode(table)));
-  for (;;) {
-    if (keyisshrstr(node) && eqshrstr(keystrval(node), key)) return gval(node);
-    if (gnext(node) == 0) return NULL;
-    node += gnext(node);
-  }
-}
-
-/* The method in the table that is `__index` of the value's metatable, or NULL if luaV_finishget has
-   to look. */
-static __attribute__((noinline)) const TValue *baton_loop_method(
-    const lua_State *L, const TValue *object, const TString *key) {
-  const Table *metatable =
-      ttisfulluserdata(object) ? uvalue(object)->metatable : G(L)->mt[ttype(object)];
-  const TValue *found;
-  if (l_unlikely(metatable == NULL || key->tt != LUA_VSHRSTR)) return NULL;
-  found = baton_loop_find(metatable, G(L)->tmname[TM_INDEX]);
-  if (l_unlikely(found == NULL || !ttistable(found))) return NULL;
-  found = baton_loop_find(hvalue(found), key);
-  return l_likely(found != NULL && !isempty(found)) ? found : NULL;
-}
-
-/* Only OP_SELF gives luaV_fastget the function luaH_getstr. */
-#undef luaV_fastget
-#define luaV_fastget(L, t, k, slot, f) baton_fastget_##f(L, t, k, slot, f)
-#define baton_fastget_raw(L, t, k, slot, f) \
-  (!ttistable(t) ? (slot = NULL, 0) : (slot = f(hvalue(t), k), !isempty(slot)))
-#define baton_fastget_luaH_get baton_fastget_raw
-#define baton_fastget_luaH_getshortstr baton_fastget_raw
-#define baton_fastget_luaH_getstr(L, t, k, slot, f)     \
-  (ttistable(t) ? (slot = f(hvalue(t), k), !isempty(slot)) \
-                : (slot = baton_loop_method(L, t, k), slot != NULL))
-
-/* }====================================================== */
-
-/* {======================================================
-** Calls of C functions (OP_CALL)
-** ======================================================= */
-
-/* As luaD_poscall. */
-static inline void baton_loop_return(lua_State *L, CallInfo *ci, int results) {
-  const StkId to = ci->func.p;
-  if (l_unlikely(L->hookmask != 0 || (unsigned)ci->nresults > 1)) {
-    luaD_poscall(L, ci, results);
-    return;
-  }
-  if (ci->nresults == 0) {
-    L->top.p = to;
-  } else {
-    if (l_likely(results > 0)) {
-      setobjs2s(L, to, L->top.p - results);
-    } else {
-      setnilvalue(s2v(to));
-    }
-    L->top.p = to + 1;
-  }
-  L->ci = ci->previous;
-}
-
-/* As luaD_precall, for a C function without upvalues. It is not inline, so that the loop keeps its
-   registers. */
-static __attribute__((noinline)) CallInfo *baton_loop_call(
-    lua_State *L, StkId function, int wanted) {
-  CallInfo *ci = L->ci->next;
-  int results;
-  if (l_unlikely(ci == NULL || L->stack_last.p - L->top.p <= LUA_MINSTACK ||
-                 (L->hookmask | baton_calls_watched) != 0))
-    return luaD_precall(L, function, wanted);
-  ci->func.p = function;
-  ci->nresults = cast(short, wanted);
-  ci->callstatus = CIST_C;
-  ci->top.p = L->top.p + LUA_MINSTACK;
-  L->ci = ci;
-  lua_unlock(L);
-  results = fvalue(s2v(function))(L);
-  lua_lock(L);
-  baton_loop_return(L, ci, results);
-  return NULL;
-}
-
-#define luaD_precall(L, function, wanted)                              \
-  (ttislcf(s2v(function)) ? baton_loop_call((L), (function), (wanted)) \
-                          : luaD_precall((L), (function), (wanted)))
-
-/* }====================================================== */
-
-#endif
 
 #endif
