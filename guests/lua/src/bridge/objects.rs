@@ -3,8 +3,9 @@
 use super::{CWake, deadline, misuse, process, write_message};
 use crate::wording::WORDING;
 use baton_core::sched::{
-    Attempt, BarrierId, Blocker, ChannelId, ConditionId, EventId, MutexId, RwLockId, Scheduler,
-    SemaphoreId, TimerId, WaitQueueId, Wake, WakeReason, describe_cycle,
+    Attempt, BarrierId, Blocker, ChannelId, ConditionId, EventId, FirstLook, FirstWaiter, MutexId,
+    RwLockId, Scheduler, SemaphoreId, TimerId, WaitPlace, WaitQueueId, Wake, WakeReason,
+    describe_cycle,
 };
 use baton_core::vm::{Context, Inside, Vm};
 use baton_sys::clock::Instant;
@@ -55,11 +56,42 @@ extern "C" fn semaphore_signal(vm: Inside<'_>, id: u64, n: u64) -> c_int {
     fits.into()
 }
 
+/// Wakes a waiter. Returns the value that it wanted to send.
+#[inline(never)]
+extern "C" fn wake_waiter(vm: Inside<'_>, waiter: FirstWaiter, value: u64) -> CWake {
+    let value = vm.wake_waiter(waiter, value);
+    done(value)
+}
+
+#[inline(never)]
+extern "C" fn wait_at(vm: Inside<'_>, place: WaitPlace, value: u64, timeout: i64) -> CWake {
+    vm.wait_at(place, value, deadline(timeout)).into()
+}
+
+#[inline]
+fn done(value: u64) -> CWake {
+    Wake {
+        value,
+        ..Wake::because(WakeReason::Done)
+    }
+    .into()
+}
+
 #[inline(never)]
 extern "C" fn channel_send(vm: Inside<'_>, id: u64, value: u64, timeout: i64) -> CWake {
     match ChannelId::from_bits(id) {
         Some(id) => vm
             .block_on(|sched| sched.channel_send(id, value, deadline(timeout)))
+            .into(),
+        None => Wake::because(WakeReason::Closed).into(),
+    }
+}
+
+#[inline(never)]
+extern "C" fn event_wait(vm: Inside<'_>, id: u64, timeout: i64) -> CWake {
+    match EventId::from_bits(id) {
+        Some(id) => vm
+            .block_on(|sched| sched.event_wait(id, deadline(timeout)))
             .into(),
         None => Wake::because(WakeReason::Closed).into(),
     }
@@ -111,15 +143,20 @@ bridge! {
     }
 
     fn baton_semaphore_wait(vm, id: u64, timeout: i64) -> CWake {
-        match SemaphoreId::from_bits(id) {
-            Some(id) if vm.semaphore_take(id) => Wake::because(WakeReason::Done).into(),
+        match SemaphoreId::from_bits(id).map(|id| vm.semaphore_begin_wait(id)) {
+            Some(FirstLook::Done(_)) => done(0),
+            Some(FirstLook::Waits(place)) => wait_at(vm, place, 0, timeout),
             _ => semaphore_wait(vm, id, timeout),
         }
     }
 
     fn baton_semaphore_signal(vm, id: u64, n: u64) -> c_int {
-        match SemaphoreId::from_bits(id) {
-            Some(id) if vm.semaphore_put(id, n) => 1,
+        match SemaphoreId::from_bits(id).map(|id| vm.semaphore_begin_signal(id, n)) {
+            Some(FirstLook::Done(_)) => 1,
+            Some(FirstLook::Wakes(waiter)) => {
+                wake_waiter(vm, waiter, 0);
+                1
+            }
             _ => semaphore_signal(vm, id, n),
         }
     }
@@ -172,9 +209,10 @@ bridge! {
     }
 
     fn baton_event_wait(vm, id: u64, timeout: i64) -> CWake {
-        match EventId::from_bits(id) {
-            Some(id) => vm.block_on(|sched| sched.event_wait(id, deadline(timeout))).into(),
-            None => Wake::because(WakeReason::Closed).into(),
+        match EventId::from_bits(id).map(|id| vm.event_begin_wait(id)) {
+            Some(FirstLook::Done(_)) => done(0),
+            Some(FirstLook::Waits(place)) => wait_at(vm, place, 0, timeout),
+            _ => event_wait(vm, id, timeout),
         }
     }
 
@@ -230,16 +268,20 @@ bridge! {
     }
 
     fn baton_channel_send(vm, id: u64, value: u64, timeout: i64) -> CWake {
-        match ChannelId::from_bits(id) {
-            Some(id) if vm.channel_put(id, value) => Wake::because(WakeReason::Done).into(),
+        match ChannelId::from_bits(id).map(|id| vm.channel_begin_send(id, value)) {
+            Some(FirstLook::Done(_)) => done(0),
+            Some(FirstLook::Wakes(receiver)) => wake_waiter(vm, receiver, value),
+            Some(FirstLook::Waits(place)) => wait_at(vm, place, value, timeout),
             _ => channel_send(vm, id, value, timeout),
         }
     }
 
     fn baton_channel_receive(vm, id: u64, timeout: i64) -> CWake {
-        match ChannelId::from_bits(id).and_then(|id| vm.channel_take(id)) {
-            Some(value) => Wake { value, ..Wake::because(WakeReason::Done) }.into(),
-            None => channel_receive(vm, id, timeout),
+        match ChannelId::from_bits(id).map(|id| vm.channel_begin_receive(id)) {
+            Some(FirstLook::Done(value)) => done(value),
+            Some(FirstLook::Wakes(sender)) => wake_waiter(vm, sender, 0),
+            Some(FirstLook::Waits(place)) => wait_at(vm, place, 0, timeout),
+            _ => channel_receive(vm, id, timeout),
         }
     }
 

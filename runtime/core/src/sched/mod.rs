@@ -137,6 +137,7 @@ pub use run::handoff::Handoff;
 pub use sync::readiness::{Edition, Readiness, Watch};
 pub use sync::select::Case;
 pub use time::timer::TimerStats;
+pub use wait::first_look::{FirstLook, FirstWaiter, WaitPlace};
 
 use process::{PHASES, Phase, ProcessTable};
 use run::carriers;

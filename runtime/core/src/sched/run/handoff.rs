@@ -3,12 +3,12 @@
 //!
 //! The next process runs on home, where the caller is, and there is no scheduler hook. A handoff
 //! omits checks whose result is then known. If a handoff is not possible, nothing changes, and
-//! [`Scheduler::yield_current`], [`Scheduler::preempt_current`], [`Scheduler::suspend`] or
-//! [`Scheduler::schedule`] decides.
+//! [`Scheduler::yield_current`], [`Scheduler::preempt_current`], [`Scheduler::suspend`],
+//! [`Scheduler::wait_at`] or [`Scheduler::schedule`] decides.
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
-use crate::sched::{ProcessId, RunQueueSummary, Scheduler, Wake, WakeReason};
+use crate::sched::{Deadline, ProcessId, RunQueueSummary, Scheduler, WaitPlace, Wake, WakeReason};
 
 /// A switch that was made between two processes, by their indices.
 #[must_use]
@@ -76,15 +76,48 @@ impl<C> Scheduler<C> {
     /// foreign frames, for which its thread may be kept.
     #[inline]
     pub fn suspend_by_handoff(&mut self) -> Option<Handoff> {
+        let process = self.processes.slots.get(self.current as usize)?;
+        if process.kills != 0 || process.pinned.is_some() {
+            return None;
+        }
+        let preemptible = process.preemptible;
+        let handoff = self.leave_by_handoff(Phase::Halted, |next| next == preemptible)?;
+        let process = &mut self.processes[handoff.from];
+        process.suspended = true;
+        process.wake = Wake::because(WakeReason::Done);
+        process.has_wake = false;
+        Some(handoff)
+    }
+
+    /// Makes the current process wait at a place that a first look has found, and runs the most
+    /// urgent of the others. The current process is in no critical section.
+    #[inline]
+    pub fn wait_by_handoff(
+        &mut self,
+        place: WaitPlace,
+        value: u64,
+        deadline: Deadline,
+    ) -> Option<Handoff> {
+        if deadline == Deadline::Now {
+            return None;
+        }
+        let handoff = self.leave_by_handoff(Phase::Waiting, |_| true)?;
+        self.processes[handoff.from].has_wake = false;
+        self.enter_at(handoff.from, place, value);
+        self.set_deadline(handoff.from, deadline);
+        Some(handoff)
+    }
+
+    /// Takes the current process out of the run queue into `phase`, and runs the most urgent of the
+    /// others, if `suits` of whether that one is preemptible. The current process is in no critical
+    /// section.
+    #[inline(always)]
+    fn leave_by_handoff(&mut self, phase: Phase, suits: impl Fn(bool) -> bool) -> Option<Handoff> {
         let from = self.current;
         let process = self.processes.slots.get(from as usize)?;
         let level = self.run_queue.top();
         // As in `yield_by_handoff`: no process is more urgent than `from`.
-        let is_simple = self.run_queue.head(level) == from
-            && process.critical == 0
-            && process.kills == 0
-            && process.pinned.is_none();
-        if !is_simple {
+        if self.run_queue.head(level) != from || process.critical != 0 {
             return None;
         }
         // If it is alone in its level, the next one is in the most urgent of the other levels.
@@ -93,7 +126,7 @@ impl<C> Scheduler<C> {
             Some(others) => self.run_queue.head(others.top()),
             None => process.next,
         };
-        if self.processes.slots.get(to as usize)?.preemptible != process.preemptible {
+        if !suits(self.processes.slots.get(to as usize)?.preemptible) {
             return None;
         }
         let handoff = self.hand_off_to(from, to)?;
@@ -105,14 +138,11 @@ impl<C> Scheduler<C> {
         }
         // It was in a ring, so its phase was `Ready`.
         self.census[Phase::Ready as usize] -= 1;
-        self.census[Phase::Halted as usize] += 1;
+        self.census[phase as usize] += 1;
         let process = &mut self.processes[from];
         process.next = NIL;
         process.prev = NIL;
-        process.phase = Phase::Halted;
-        process.suspended = true;
-        process.wake = Wake::because(WakeReason::Done);
-        process.has_wake = false;
+        process.phase = phase;
         Some(handoff)
     }
 

@@ -8,7 +8,9 @@
 use std::collections::VecDeque;
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
-use crate::sched::{Attempt, ChannelId, Deadline, Scheduler, Wake, WakeReason};
+use crate::sched::{
+    Attempt, ChannelId, Deadline, FirstLook, FirstWaiter, Scheduler, WaitPlace, Wake, WakeReason,
+};
 
 #[derive(Debug)]
 pub(in crate::sched) struct Channel {
@@ -64,40 +66,53 @@ impl<C> Scheduler<C> {
         channel.is_none_or(|channel| channel.buffer.try_reserve(1).is_ok())
     }
 
-    /// Puts a value into the buffer, if the channel has room, no receiver waits, and the current
-    /// process may wait. Then no scheduling decision changes. Returns whether it did.
+    /// Begins a send of the current process: puts the value into the buffer, if there is room; or
+    /// finds the receiver, or the place to wait at.
     #[inline]
-    #[must_use]
-    pub(crate) fn channel_put(&mut self, id: ChannelId, value: u64) -> bool {
+    pub(crate) fn channel_begin_send(&mut self, id: ChannelId, value: u64) -> FirstLook {
         if !self.current_may_wait() {
-            return false;
+            return FirstLook::Unclear;
         }
-        match self.channels.get_mut(id.0) {
-            Some(channel)
-                if channel.buffer.len() < channel.capacity
-                    && !channel.is_closed
-                    && self.waiters.is_empty(channel.receivers) =>
-            {
-                channel.buffer.push_back(value);
-                true
-            }
-            _ => false,
+        let Some(channel) = self
+            .channels
+            .get_mut(id.0)
+            .filter(|channel| !channel.is_closed)
+        else {
+            return FirstLook::Unclear;
+        };
+        if let Some(first) = self.waiters.first(channel.receivers) {
+            return FirstLook::Wakes(FirstWaiter(first));
         }
+        if channel.buffer.len() < channel.capacity {
+            channel.buffer.push_back(value);
+            return FirstLook::Done(0);
+        }
+        FirstLook::Waits(WaitPlace::new(channel.senders, Kind::Send, id.0.index))
     }
 
-    /// Takes the first value of the buffer, if there is one, no sender waits, and the current
-    /// process may wait.
+    /// Begins a receive of the current process: takes the first value of the buffer, if no sender
+    /// waits; or finds the sender, or the place to wait at.
     #[inline]
-    #[must_use]
-    pub(crate) fn channel_take(&mut self, id: ChannelId) -> Option<u64> {
+    pub(crate) fn channel_begin_receive(&mut self, id: ChannelId) -> FirstLook {
         if !self.current_may_wait() {
-            return None;
+            return FirstLook::Unclear;
         }
-        let channel = self.channels.get_mut(id.0)?;
-        if !self.waiters.is_empty(channel.senders) {
-            return None;
+        let Some(channel) = self.channels.get_mut(id.0) else {
+            return FirstLook::Unclear;
+        };
+        if let Some(first) = self.waiters.first(channel.senders) {
+            return match channel.buffer.is_empty() {
+                true => FirstLook::Wakes(FirstWaiter(first)),
+                false => FirstLook::Unclear,
+            };
         }
-        channel.buffer.pop_front()
+        if let Some(value) = channel.buffer.pop_front() {
+            return FirstLook::Done(value);
+        }
+        if channel.is_closed {
+            return FirstLook::Unclear;
+        }
+        FirstLook::Waits(WaitPlace::new(channel.receivers, Kind::Receive, id.0.index))
     }
 
     /// Sends a value: `Done` once it is in the buffer or received. Otherwise the value was not

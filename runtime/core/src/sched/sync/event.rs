@@ -1,7 +1,7 @@
 //! Events: a flag; while it is set, waits end at once.
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
-use crate::sched::{Attempt, Deadline, EventId, Scheduler, Wake, WakeReason};
+use crate::sched::{Attempt, Deadline, EventId, FirstLook, Scheduler, WaitPlace, Wake, WakeReason};
 
 #[derive(Debug)]
 pub(in crate::sched) struct Event {
@@ -51,6 +51,19 @@ impl<C> Scheduler<C> {
     pub fn event_clear(&mut self, id: EventId) {
         if let Some(event) = self.events.get_mut(id.0) {
             event.is_set = false;
+        }
+    }
+
+    /// Begins a wait of the current process: done if the event is set.
+    #[inline]
+    pub(crate) fn event_begin_wait(&mut self, id: EventId) -> FirstLook {
+        if !self.current_may_wait() {
+            return FirstLook::Unclear;
+        }
+        match self.events.get(id.0) {
+            Some(event) if event.is_set => FirstLook::Done(0),
+            Some(event) => FirstLook::Waits(WaitPlace::new(event.waiters, Kind::Event, id.0.index)),
+            None => FirstLook::Unclear,
         }
     }
 

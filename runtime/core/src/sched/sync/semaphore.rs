@@ -2,7 +2,9 @@
 //! it.
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
-use crate::sched::{Attempt, Deadline, Scheduler, SemaphoreId, Wake, WakeReason};
+use crate::sched::{
+    Attempt, Deadline, FirstLook, FirstWaiter, Scheduler, SemaphoreId, WaitPlace, Wake, WakeReason,
+};
 
 #[derive(Debug)]
 pub(in crate::sched) struct Semaphore {
@@ -34,38 +36,45 @@ impl<C> Scheduler<C> {
         SemaphoreId(self.semaphores.insert(Semaphore { count, waiters }))
     }
 
-    /// Decrements the count, if it is above 0 and the current process may wait. Then no scheduling
-    /// decision changes. Returns whether it did.
+    /// Begins a wait of the current process.
     #[inline]
-    #[must_use]
-    pub(crate) fn semaphore_take(&mut self, id: SemaphoreId) -> bool {
+    pub(crate) fn semaphore_begin_wait(&mut self, id: SemaphoreId) -> FirstLook {
         if !self.current_may_wait() {
-            return false;
+            return FirstLook::Unclear;
         }
         match self.semaphores.get_mut(id.0) {
             Some(semaphore) if semaphore.count > 0 => {
                 semaphore.count -= 1;
-                true
+                FirstLook::Done(0)
             }
-            _ => false,
+            Some(semaphore) => {
+                let place = WaitPlace::new(semaphore.waiters, Kind::Semaphore, id.0.index);
+                FirstLook::Waits(place)
+            }
+            None => FirstLook::Unclear,
         }
     }
 
-    /// Adds to the count, if no process waits and the sum is not above [`i64::MAX`]. Returns
-    /// whether it did.
+    /// Begins a signal: adds to the count, if no process waits and the sum is not above
+    /// [`i64::MAX`]; or finds the waiter for a signal of 1.
     #[inline]
-    #[must_use]
-    pub(crate) fn semaphore_put(&mut self, id: SemaphoreId, n: u64) -> bool {
-        match self.semaphores.get_mut(id.0) {
-            Some(semaphore) if self.waiters.is_empty(semaphore.waiters) => {
-                let sum = semaphore.count.checked_add(n);
-                let Some(sum) = sum.filter(|&sum| sum <= i64::MAX as u64) else {
-                    return false;
-                };
+    pub(crate) fn semaphore_begin_signal(&mut self, id: SemaphoreId, n: u64) -> FirstLook {
+        let Some(semaphore) = self.semaphores.get_mut(id.0) else {
+            return FirstLook::Unclear;
+        };
+        if let Some(first) = self.waiters.first(semaphore.waiters) {
+            return match n {
+                1 => FirstLook::Wakes(FirstWaiter(first)),
+                _ => FirstLook::Unclear,
+            };
+        }
+        let sum = semaphore.count.checked_add(n);
+        match sum.filter(|&sum| sum <= i64::MAX as u64) {
+            Some(sum) => {
                 semaphore.count = sum;
-                true
+                FirstLook::Done(0)
             }
-            _ => false,
+            None => FirstLook::Unclear,
         }
     }
 

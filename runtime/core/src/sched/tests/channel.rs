@@ -174,35 +174,37 @@ fn a_huge_capacity_costs_nothing_until_it_is_used() {
 }
 
 #[test]
-fn without_waiting_values_use_the_buffer_only_if_no_process_waits() {
+fn a_first_look_at_a_channel_uses_the_buffer_only_if_no_process_waits() {
     let mut sched = sched();
     let channel = sched.channel_new(2);
-    assert!(!sched.channel_put(channel, 0), "no process runs");
+    assert_unclear(sched.channel_begin_send(channel, 0), "no process runs");
     let receiver = receiving(&mut sched, channel);
     spawn_running(&mut sched);
-    assert!(!sched.channel_put(channel, 1), "a receiver waits for it");
+    let look = sched.channel_begin_send(channel, 1);
+    assert!(matches!(look, FirstLook::Wakes(_)), "{look:?}");
     assert_eq!(send(&mut sched, channel, 1), WakeReason::Done);
     assert_eq!(resume_with(&mut sched, receiver).value, 1);
-    assert_eq!(sched.channel_take(channel), None);
-    assert!(sched.channel_put(channel, 2));
-    assert!(sched.channel_put(channel, 3));
-    assert!(!sched.channel_put(channel, 4), "it is full");
-    assert_eq!(sched.channel_take(channel), Some(2));
-    assert!(sched.channel_put(channel, 4));
+    let look = sched.channel_begin_receive(channel);
+    assert!(matches!(look, FirstLook::Waits(_)), "{look:?}");
+    assert_eq!(done(sched.channel_begin_send(channel, 2)), Some(0));
+    assert_eq!(done(sched.channel_begin_send(channel, 3)), Some(0));
+    let look = sched.channel_begin_send(channel, 4);
+    assert!(matches!(look, FirstLook::Waits(_)), "{look:?}");
+    assert_eq!(done(sched.channel_begin_receive(channel)), Some(2));
+    assert_eq!(done(sched.channel_begin_send(channel, 4)), Some(0));
     sending(&mut sched, channel, 5);
     spawn_running(&mut sched);
-    assert_eq!(
-        sched.channel_take(channel),
-        None,
-        "a sender waits for the place"
+    assert_unclear(
+        sched.channel_begin_receive(channel),
+        "a sender waits for the place",
     );
     assert_eq!(receive(&mut sched, channel), Ok(3));
     sched.channel_close(channel);
-    assert_eq!(sched.channel_take(channel), Some(4));
-    assert!(!sched.channel_put(channel, 6), "it is closed");
+    assert_eq!(done(sched.channel_begin_receive(channel)), Some(4));
+    assert_unclear(sched.channel_begin_send(channel, 6), "it is closed");
     let me = sched.current().expect("it runs");
     assert_eq!(sched.kill(me), KillOutcome::IsCurrent);
-    assert_eq!(sched.channel_take(channel), None, "it is killed");
+    assert_unclear(sched.channel_begin_receive(channel), "it is killed");
     assert_eq!(sched.channel_free(channel), [5]);
 }
 

@@ -35,7 +35,8 @@ mod waking;
 use baton_sys::clock::Instant;
 
 use super::{
-    Attempt, Deadline, Next, Priority, ProcessId, Scheduler, SpawnOptions, Wake, WakeReason,
+    Attempt, Deadline, FirstLook, Next, Priority, ProcessId, Scheduler, SpawnOptions, Wake,
+    WakeReason,
 };
 
 /// The length of a long test. Miri is about a thousand times slower, and gets a length of its own.
@@ -107,6 +108,19 @@ fn order_of_ends(sched: &mut Scheduler<()>) -> Vec<ProcessId> {
 #[track_caller]
 fn assert_blocked(attempt: Attempt) {
     assert_eq!(attempt, Attempt::Blocked);
+}
+
+/// The value with which an operation was done at the first look.
+fn done(look: FirstLook) -> Option<u64> {
+    match look {
+        FirstLook::Done(value) => Some(value),
+        _ => None,
+    }
+}
+
+#[track_caller]
+fn assert_unclear(look: FirstLook, why: &str) {
+    assert!(matches!(look, FirstLook::Unclear), "{why}: {look:?}");
 }
 
 #[track_caller]

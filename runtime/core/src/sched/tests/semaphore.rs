@@ -119,26 +119,32 @@ fn freeing_wakes_all_waiters_with_closed() {
 }
 
 #[test]
-fn without_waiting_a_semaphore_changes_only_if_no_process_is_concerned() {
+fn a_first_look_at_a_semaphore_changes_it_only_if_no_process_is_concerned() {
     let mut sched = sched();
     let semaphore = sched.semaphore_new(1);
-    assert!(!sched.semaphore_take(semaphore), "no process runs");
+    assert_unclear(sched.semaphore_begin_wait(semaphore), "no process runs");
     let waiting = spawn_running(&mut sched);
-    assert!(sched.semaphore_take(semaphore));
-    assert!(!sched.semaphore_take(semaphore));
+    assert_eq!(done(sched.semaphore_begin_wait(semaphore)), Some(0));
+    let look = sched.semaphore_begin_wait(semaphore);
+    assert!(matches!(look, FirstLook::Waits(_)), "{look:?}");
     let most = i64::MAX as u64;
-    assert!(!sched.semaphore_put(semaphore, most + 1));
-    assert!(sched.semaphore_put(semaphore, most));
-    assert!(!sched.semaphore_put(semaphore, 1));
+    assert_unclear(
+        sched.semaphore_begin_signal(semaphore, most + 1),
+        "too many",
+    );
+    assert_eq!(done(sched.semaphore_begin_signal(semaphore, most)), Some(0));
+    assert_unclear(sched.semaphore_begin_signal(semaphore, 1), "too many");
     assert_eq!(sched.semaphore_count(semaphore), most);
     let empty = sched.semaphore_new(0);
     assert_blocked(sched.semaphore_wait(empty, Deadline::Never));
     let killed = spawn_running(&mut sched);
-    assert!(!sched.semaphore_put(empty, 1));
+    assert_unclear(sched.semaphore_begin_signal(empty, 2), "only one waits");
+    let look = sched.semaphore_begin_signal(empty, 1);
+    assert!(matches!(look, FirstLook::Wakes(_)), "{look:?}");
     assert_eq!(sched.semaphore_count(empty), 0);
     assert_eq!(sched.state(waiting), State::Waiting);
     assert_eq!(sched.kill(killed), KillOutcome::IsCurrent);
-    assert!(!sched.semaphore_take(semaphore));
+    assert_unclear(sched.semaphore_begin_wait(semaphore), "it is killed");
     sched.semaphore_free(semaphore);
-    assert!(!sched.semaphore_put(semaphore, 1));
+    assert_unclear(sched.semaphore_begin_signal(semaphore, 1), "it is freed");
 }

@@ -88,14 +88,20 @@ impl<C> Scheduler<C> {
             .enter(queue, index, process.waiters, priority, ticket);
     }
 
-    /// Stops the current process; no process is current. The end of time is no deadline.
+    /// Sets the end of a process's wait. The end of time is no deadline.
     #[inline]
-    pub(in crate::sched) fn block(&mut self, me: u32, phase: Phase, deadline: Deadline) -> Attempt {
+    pub(in crate::sched) fn set_deadline(&mut self, index: u32, deadline: Deadline) {
         if let Deadline::At(at) = deadline
             && at.as_nanos() != u64::MAX
         {
-            self.deadlines.set(Owner::Process(me), at.as_nanos());
+            self.deadlines.set(Owner::Process(index), at.as_nanos());
         }
+    }
+
+    /// Stops the current process; no process is current.
+    #[inline]
+    pub(in crate::sched) fn block(&mut self, me: u32, phase: Phase, deadline: Deadline) -> Attempt {
+        self.set_deadline(me, deadline);
         self.processes[me].has_wake = false;
         self.leave_run_queue(me);
         self.set_phase(me, phase);

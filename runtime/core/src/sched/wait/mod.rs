@@ -3,7 +3,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | `waiters.rs` | wait queues and their nodes |
+//! | `first_look.rs` | what an operation comes to, found by one look at its object |
 //! | `blocking.rs` | begins a wait, and ends it |
 
 pub(super) mod blocking;
+pub(super) mod first_look;
 pub(super) mod waiters;

@@ -12,6 +12,7 @@ use crate::sched::slab::NIL;
 
 /// The kind of wait of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(in crate::sched) enum Kind {
     Sentinel,
     Free,
@@ -44,6 +45,7 @@ impl Kind {
 
 /// A queue, by the index of its sentinel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
 pub(in crate::sched) struct WaitQueue(pub(in crate::sched) u32);
 
 /// The data of a waiter in a queue.

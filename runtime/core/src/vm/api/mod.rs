@@ -3,11 +3,11 @@
 //! | file | what it does |
 //! |---|---|
 //! | `operations.rs` | yield, wait, suspend, kill; queries about a process |
-//! | `uncontended.rs` | the uncontended path of semaphores and channels |
+//! | `first_look.rs` | the uncontended path of semaphores and channels |
 //! | `spawn.rs` | new processes, their stacks, and forgetting dead processes |
 //! | `select.rs` | waits for one of several objects, descriptors among them |
 
+pub(super) mod first_look;
 pub(super) mod operations;
 pub(super) mod select;
 pub(super) mod spawn;
-pub(super) mod uncontended;

@@ -440,7 +440,7 @@ impl Vm {
 
     /// Makes the calling process give way if another process is more urgent.
     #[inline]
-    fn give_way(&self, inner: &mut Inner) -> Option<Jump> {
+    pub(super) fn give_way(&self, inner: &mut Inner) -> Option<Jump> {
         if !inner.sched.current_should_yield() {
             self.hint_run_queue(inner, inner.sched.run_queue_summary());
             return None;

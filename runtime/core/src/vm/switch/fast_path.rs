@@ -6,7 +6,7 @@
 //! through [`Vm::plan`].
 
 use crate::panics::broken;
-use crate::sched::{Handoff, ProcessId};
+use crate::sched::{Deadline, Handoff, ProcessId, WaitPlace};
 use crate::vm::inside::Jump;
 use crate::vm::{HOME, Inner, Vm};
 use baton_sys::clock::Instant;
@@ -67,6 +67,25 @@ impl Vm {
             return None;
         }
         let handoff = inner.sched.succeed_by_handoff()?;
+        let jump = self.carry_out(inner, handoff, true);
+        self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
+        Some(jump)
+    }
+
+    /// Makes the calling process wait at a place that was found just now, and runs the most urgent
+    /// of the others.
+    #[inline(always)]
+    pub(in crate::vm) fn wait_fast(
+        &self,
+        inner: &mut Inner,
+        place: WaitPlace,
+        value: u64,
+        deadline: Deadline,
+    ) -> Option<Jump> {
+        if !self.may_take_fast_path(inner) {
+            return None;
+        }
+        let handoff = inner.sched.wait_by_handoff(place, value, deadline)?;
         let jump = self.carry_out(inner, handoff, true);
         self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
         Some(jump)

@@ -7,7 +7,7 @@
 
 use crate::guest::{Guest, RetakePolicy};
 use crate::sched::{
-    Attempt, Deadline, Priority, ProcessId, ResumeOutcome, SpawnOptions, SuspendOutcome,
+    Attempt, Deadline, FirstLook, Priority, ProcessId, ResumeOutcome, SpawnOptions, SuspendOutcome,
 };
 use crate::vm::inside::{Jump, NO_PROCESS};
 use crate::vm::preempt::monitor::Monitor;
@@ -302,6 +302,23 @@ fn wait(inner: &mut Inner) -> ProcessId {
     let attempt = inner.sched.event_wait(event, Deadline::Never);
     assert_eq!(attempt, Attempt::Blocked);
     me
+}
+
+#[test]
+fn a_fast_wait_leaves_the_accounts_of_a_slow_one() {
+    agree(
+        |vm, inner| {
+            let event = inner.sched.event_new();
+            let FirstLook::Waits(place) = inner.sched.event_begin_wait(event) else {
+                panic!("it is not set")
+            };
+            vm.wait_fast(inner, place, 0, Deadline::Never)
+        },
+        |vm, inner| {
+            let me = wait(inner);
+            vm.plan_successor(inner, me)
+        },
+    );
 }
 
 #[test]

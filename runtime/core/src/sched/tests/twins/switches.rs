@@ -173,6 +173,33 @@ fn a_fast_successor_is_the_one_that_is_chosen() {
     twins.agree();
 }
 
+/// The fast path knows the summary by the handoff.
+#[test]
+fn a_fast_wait_is_a_slow_one_and_a_choice() {
+    let deadline = |world: &World, operation: Operation| match operation.a % 2 {
+        0 => Deadline::Never,
+        _ => world.deadline(operation.b),
+    };
+    let fast = |world: &mut World, operation: Operation| {
+        let deadline = deadline(world, operation);
+        let FirstLook::Waits(place) = world.sched.event_begin_wait(world.never) else {
+            return None;
+        };
+        let handoff = world.sched.wait_by_handoff(place, 0, deadline)?;
+        let summary = world.sched.summary_after_handoff(handoff);
+        Some((Attempt::Blocked, handed_off(world, handoff), summary))
+    };
+    let slow = |world: &mut World, operation: Operation| {
+        let deadline = deadline(world, operation);
+        let left = running(world);
+        let attempt = world.sched.event_wait(world.never, deadline);
+        let next = world.sched.schedule();
+        let summary = world.sched.run_queue_summary();
+        (attempt, chosen(world, left, next), summary)
+    };
+    Twins::new(&fast, &slow).agree();
+}
+
 #[test]
 fn a_choice_among_processes_without_deficits_skips_none() {
     let fast = |world: &mut World, _| {

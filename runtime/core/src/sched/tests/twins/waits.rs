@@ -12,96 +12,179 @@ fn with_changes<A>(world: &World, answer: A) -> (A, u64) {
     (answer, world.sched.changes())
 }
 
-#[test]
-fn an_uncontended_take_is_a_wait_that_ends_at_once() {
-    let fast = |world: &mut World, operation: Operation| {
-        let semaphore = world.semaphore(operation.b);
-        let before = with_changes(world, Attempt::Ready(DONE));
-        world.sched.semaphore_take(semaphore).then_some(before)
-    };
-    let slow = |world: &mut World, operation: Operation| {
-        let (semaphore, deadline) = (world.semaphore(operation.b), world.deadline(operation.a));
-        let attempt = world.sched.semaphore_wait(semaphore, deadline);
-        with_changes(world, attempt)
-    };
-    let give = |world: &mut World, operation: Operation| {
-        if operation.a % 2 == 1 {
-            world
-                .sched
-                .semaphore_signal(world.semaphore(operation.b), 1);
+/// The operations that begin with a first look.
+#[derive(Clone, Copy)]
+enum Begun {
+    SemaphoreWait,
+    SemaphoreSignal,
+    ChannelSend,
+    ChannelReceive,
+    EventWait,
+}
+
+impl Begun {
+    fn look(self, world: &mut World, Operation { a, b, .. }: Operation) -> FirstLook {
+        let (semaphore, channel) = (world.semaphore(b), world.channel(b));
+        let event = [world.event, world.never][usize::from(b % 2)];
+        match self {
+            Begun::SemaphoreWait => world.sched.semaphore_begin_wait(semaphore),
+            Begun::SemaphoreSignal => world.sched.semaphore_begin_signal(semaphore, units(a)),
+            Begun::ChannelSend => world.sched.channel_begin_send(channel, a.into()),
+            Begun::ChannelReceive => world.sched.channel_begin_receive(channel),
+            Begun::EventWait => world.sched.event_begin_wait(event),
         }
-        true
+    }
+
+    /// The whole operation. That of a signal returns nothing, and always ends at once.
+    fn whole(self, world: &mut World, Operation { a, b, .. }: Operation) -> Attempt {
+        let (semaphore, channel) = (world.semaphore(b), world.channel(b));
+        let event = [world.event, world.never][usize::from(b % 2)];
+        let deadline = world.deadline(a);
+        match self {
+            Begun::SemaphoreWait => world.sched.semaphore_wait(semaphore, deadline),
+            Begun::SemaphoreSignal => {
+                world.sched.semaphore_signal(semaphore, units(a));
+                Attempt::Ready(DONE)
+            }
+            Begun::ChannelSend => world.sched.channel_send(channel, a.into(), deadline),
+            Begun::ChannelReceive => world.sched.channel_receive(channel, deadline),
+            Begun::EventWait => world.sched.event_wait(event, deadline),
+        }
+    }
+
+    /// The value that a waiter is woken with, or that waits to be received.
+    fn sent(self, Operation { a, .. }: Operation) -> u64 {
+        match self {
+            Begun::ChannelSend => a.into(),
+            _ => 0,
+        }
+    }
+}
+
+/// Fills and empties the objects, so that every first look is met.
+fn stir(world: &mut World, Operation { a, b, .. }: Operation) -> bool {
+    if a % 2 == 1 {
+        world.sched.semaphore_signal(world.semaphore(b), 1);
+        world.sched.channel_post(world.channel(b), a.into());
+    }
+    let may_wait = a % 4 >= 2;
+    if may_wait {
+        let _ = match a / 4 % 3 {
+            0 => world
+                .sched
+                .semaphore_wait(world.semaphore(b), Deadline::Never),
+            1 => world
+                .sched
+                .channel_send(world.channel(b), 9, Deadline::Never),
+            _ => world
+                .sched
+                .channel_receive(world.channel(b), Deadline::Never),
+        };
+        world.settle();
+    }
+    true
+}
+
+/// Compares a first look, and what the executor does after it, with the whole operation. `finish`
+/// is `None` for looks that are not compared.
+fn looks_agree(
+    begun: Begun,
+    finish: fn(&mut World, Operation, Begun, FirstLook) -> Option<Attempt>,
+) {
+    let fast = |world: &mut World, operation: Operation| {
+        let look = begun.look(world, operation);
+        finish(world, operation, begun, look)
     };
+    let slow = |world: &mut World, operation: Operation| begun.whole(world, operation);
     let twins = Twins {
-        before: &give,
+        before: &stir,
         ..Twins::new(&fast, &slow)
     };
     twins.agree();
+}
+
+/// Goes on after any look, as the executor does.
+fn go_on(
+    world: &mut World,
+    operation: Operation,
+    begun: Begun,
+    look: FirstLook,
+) -> Option<Attempt> {
+    let value = begun.sent(operation);
+    let done = |value| Attempt::Ready(Wake { value, ..DONE });
+    Some(match look {
+        FirstLook::Done(value) => done(value),
+        FirstLook::Wakes(waiter) => {
+            let sent = world.sched.wake_waiter(waiter, value);
+            done(match begun {
+                Begun::ChannelReceive => sent,
+                _ => 0,
+            })
+        }
+        FirstLook::Waits(place) => {
+            let deadline = world.deadline(operation.a);
+            world.sched.wait_at(place, value, deadline)
+        }
+        FirstLook::Unclear => begun.whole(world, operation),
+    })
+}
+
+/// An operation that is done at the first look leaves nothing to decide.
+#[test]
+fn what_is_done_at_the_first_look_changes_no_decision() {
+    let all = [
+        Begun::SemaphoreWait,
+        Begun::SemaphoreSignal,
+        Begun::ChannelSend,
+        Begun::ChannelReceive,
+    ];
+    for begun in all {
+        let fast = |world: &mut World, operation: Operation| {
+            let before = world.sched.changes();
+            match begun.look(world, operation) {
+                FirstLook::Done(value) => Some((Attempt::Ready(Wake { value, ..DONE }), before)),
+                _ => None,
+            }
+        };
+        let slow = |world: &mut World, operation: Operation| {
+            let attempt = begun.whole(world, operation);
+            with_changes(world, attempt)
+        };
+        let twins = Twins {
+            before: &stir,
+            ..Twins::new(&fast, &slow)
+        };
+        twins.agree();
+    }
+}
+
+#[test]
+fn a_semaphores_wait_after_a_first_look_is_the_whole_wait() {
+    looks_agree(Begun::SemaphoreWait, go_on);
+}
+
+#[test]
+fn a_semaphores_signal_after_a_first_look_is_the_whole_signal() {
+    looks_agree(Begun::SemaphoreSignal, go_on);
+}
+
+#[test]
+fn a_send_after_a_first_look_is_the_whole_send() {
+    looks_agree(Begun::ChannelSend, go_on);
+}
+
+#[test]
+fn a_receive_after_a_first_look_is_the_whole_receive() {
+    looks_agree(Begun::ChannelReceive, go_on);
+}
+
+#[test]
+fn a_wait_for_an_event_after_a_first_look_is_the_whole_wait() {
+    looks_agree(Begun::EventWait, go_on);
 }
 
 fn units(number: u8) -> u64 {
     [0, 1, 2, u64::MAX][usize::from(number % 4)]
-}
-
-#[test]
-fn an_uncontended_put_is_a_signal_that_wakes_nobody() {
-    let fast = |world: &mut World, Operation { a, b, .. }: Operation| {
-        let before = with_changes(world, 0);
-        let semaphore = world.semaphore(b);
-        let is_put = world.sched.semaphore_put(semaphore, units(a));
-        is_put.then_some(before)
-    };
-    let slow = |world: &mut World, Operation { a, b, .. }: Operation| {
-        let woken = world.sched.semaphore_signal(world.semaphore(b), units(a));
-        with_changes(world, woken)
-    };
-    Twins::new(&fast, &slow).agree();
-}
-
-#[test]
-fn an_uncontended_put_into_a_channel_is_a_send_that_ends_at_once() {
-    let fast = |world: &mut World, Operation { a, b, .. }: Operation| {
-        let before = with_changes(world, Attempt::Ready(DONE));
-        let channel = world.channel(b);
-        world.sched.channel_put(channel, a.into()).then_some(before)
-    };
-    let slow = |world: &mut World, Operation { a, b, .. }: Operation| {
-        let (channel, deadline) = (world.channel(b), world.deadline(a));
-        let attempt = world.sched.channel_send(channel, a.into(), deadline);
-        with_changes(world, attempt)
-    };
-    Twins::new(&fast, &slow).agree();
-}
-
-#[test]
-fn an_uncontended_take_from_a_channel_is_a_receive_that_ends_at_once() {
-    let fast = |world: &mut World, Operation { b, .. }: Operation| {
-        let before = world.sched.changes();
-        let value = world.sched.channel_take(world.channel(b))?;
-        Some((Attempt::Ready(Wake { value, ..DONE }), before))
-    };
-    let slow = |world: &mut World, Operation { a, b, .. }: Operation| {
-        let (channel, deadline) = (world.channel(b), world.deadline(a));
-        let attempt = world.sched.channel_receive(channel, deadline);
-        with_changes(world, attempt)
-    };
-    let post = |world: &mut World, Operation { a, b, .. }: Operation| {
-        if a % 2 == 1 {
-            world.sched.channel_post(world.channel(b), a.into());
-        }
-        if a % 4 == 3 {
-            let _ = world
-                .sched
-                .channel_send(world.channel(b), 9, Deadline::Never);
-            world.settle();
-        }
-        true
-    };
-    let twins = Twins {
-        before: &post,
-        ..Twins::new(&fast, &slow)
-    };
-    twins.agree();
 }
 
 #[test]
