@@ -56,7 +56,7 @@ impl<C> Scheduler<C> {
     /// ```
     pub fn cycle_closed_by(&self, wanted: Blocker) -> Option<Vec<Link>> {
         let me = self.current;
-        if me == NIL {
+        if me == NIL || !self.may_close_cycle(wanted) {
             return None;
         }
         let mut steps = vec![Step {
@@ -87,6 +87,13 @@ impl<C> Scheduler<C> {
             at += 1;
         }
         None
+    }
+
+    /// Whether a holder of the lock waits for a lock itself, or is the current process. Most do
+    /// not. Then there is nothing to search.
+    fn may_close_cycle(&self, wanted: Blocker) -> bool {
+        let mut holders = self.holders_of(wanted);
+        holders.any(|holder| holder == self.current || self.endless_wait_for_lock(holder).is_some())
     }
 
     fn links_back_from(&self, steps: &[Step], last: usize) -> Vec<Link> {

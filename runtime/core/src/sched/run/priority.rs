@@ -62,6 +62,25 @@ impl<C> Scheduler<C> {
         }
     }
 
+    /// As [`Scheduler::inherit`], of a process to which no more is lent than before. If it has only
+    /// its own priority, nothing changes.
+    #[inline]
+    pub(in crate::sched) fn inherit_less(&mut self, index: u32) {
+        let process = &self.processes[index];
+        if process.priority != process.own_priority {
+            self.inherit(index);
+        }
+    }
+
+    /// As [`Scheduler::inherit`], of the owner of a mutex that `waiter` has begun to wait for.
+    #[inline]
+    pub(in crate::sched) fn inherit_from(&mut self, owner: u32, waiter: u32) {
+        let lent = self.processes[waiter].priority;
+        if lent.is_more_urgent_than(self.processes[owner].priority) {
+            self.inherit(owner);
+        }
+    }
+
     /// Follows one chain. Adds the starts of further chains to `others`.
     fn inherit_along(&mut self, index: u32, others: &mut Vec<u32>) {
         let mut index = index;
@@ -83,16 +102,11 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Updates the priority of a mutex's owner after its queue has changed.
-    pub(in crate::sched) fn inherit_from_waiters(&mut self, mutex: u32) {
-        if let Some(owner) = self
-            .mutexes
-            .at(mutex)
-            .map(|mutex| mutex.owner)
-            .filter(|&o| o != NIL)
-        {
-            self.inherit(owner);
-        }
+    /// The owner of a mutex.
+    #[inline]
+    pub(in crate::sched) fn owner_of_mutex(&self, mutex: u32) -> Option<u32> {
+        let owner = self.mutexes.at(mutex)?.owner;
+        (owner != NIL).then_some(owner)
     }
 
     fn due_priority(&self, index: u32) -> Priority {
@@ -128,10 +142,7 @@ impl<C> Scheduler<C> {
         let mutexes = self
             .nodes_of(index)
             .filter(|node| node.ticket.kind == Kind::Mutex);
-        mutexes.filter_map(|node| {
-            let owner = self.mutexes.at(node.ticket.object)?.owner;
-            (owner != NIL).then_some(owner)
-        })
+        mutexes.filter_map(|node| self.owner_of_mutex(node.ticket.object))
     }
 
     fn move_to_level(&mut self, index: u32, priority: Priority) {

@@ -57,7 +57,9 @@ impl<C> Scheduler<C> {
         }
         let ticket = Ticket::new(Kind::Mutex, id.0.index);
         let attempt = self.wait_in(me, waiters, ticket, deadline);
-        self.inherit(owner);
+        if attempt == Attempt::Blocked {
+            self.inherit_from(owner, me);
+        }
         Ok(attempt)
     }
 
@@ -94,7 +96,7 @@ impl<C> Scheduler<C> {
         self.mutexes.remove(id.0);
         self.close_queue(waiters);
         if owner != NIL {
-            self.inherit(owner);
+            self.inherit_less(owner);
         }
         true
     }
@@ -131,7 +133,7 @@ impl<C> Scheduler<C> {
         } else {
             self.processes[index].wake = wake;
             self.enter_queue(index, waiters, Ticket::new(Kind::Mutex, key.index));
-            self.inherit(owner);
+            self.inherit_from(owner, index);
         }
     }
 
@@ -160,7 +162,7 @@ impl<C> Scheduler<C> {
             let wake = Wake::because(self.own_mutex(mutex, next));
             self.wake_process(next, Wake { case, ..wake });
         }
-        self.inherit(owner);
+        self.inherit_less(owner);
     }
 
     /// Makes a process the owner of a free mutex. Returns `Done`, or `Abandoned`.

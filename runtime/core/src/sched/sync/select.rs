@@ -87,8 +87,10 @@ impl<C> Scheduler<C> {
         }
         let attempt = self.block(me, Phase::Waiting, deadline);
         for case in cases {
-            if let Case::Mutex(mutex) = case {
-                self.inherit_from_waiters(mutex.0.index);
+            if let Case::Mutex(mutex) = case
+                && let Some(owner) = self.owner_of_mutex(mutex.0.index)
+            {
+                self.inherit_from(owner, me);
             }
         }
         attempt

@@ -175,7 +175,11 @@ impl<C> Scheduler<C> {
     #[inline(never)]
     fn a_waiter_has_left(&mut self, ticket: Ticket) {
         match ticket.kind {
-            Kind::Mutex => self.inherit_from_waiters(ticket.object),
+            Kind::Mutex => {
+                if let Some(owner) = self.owner_of_mutex(ticket.object) {
+                    self.inherit_less(owner);
+                }
+            }
             Kind::Read | Kind::Write => self.admit_to_rwlock(ticket.object),
             Kind::Barrier => self.leave_barrier(ticket.object),
             Kind::Descriptor => self.watching -= 1,
