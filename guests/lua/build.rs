@@ -17,6 +17,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("loadlib.c", "BATON_IN_LOADLIB"),
     ("loslib.c", "BATON_IN_LOSLIB"),
     ("lstate.c", "BATON_IN_LSTATE"),
+    ("lvm.c", "BATON_IN_LVM"),
 ];
 
 /// Our file with a second copy of ldebug.c.

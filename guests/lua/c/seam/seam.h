@@ -23,6 +23,7 @@
 **                While there are other processes, a major collection is made in steps.
 **   liolib.c     A function notes its file, and waits if the file is in use. A read waits in the
 **                poller if others could run. Output goes through the host's console.
+**   lvm.c        The loop's calls of luaV_finishget first look for a method of a userdata.
 **   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
 **                collector while it reads another state.
 **
@@ -169,6 +170,14 @@ unsigned baton_lua_hash_seed(const void *heap);
 #define luaD_closeprotected baton_close_protected
 #define lua_closethread baton_stock_closethread
 #define lua_resetthread baton_stock_resetthread
+#endif
+
+#if defined(BATON_IN_LVM)
+/* The calls give `L`; the declaration and the definition give `lua_State *L`, and stay. */
+#define luaV_finishget(first, object, key, value, slot) \
+  BATON_FINISHGET_##first, object, key, value, slot)
+#define BATON_FINISHGET_L baton_lua_finishget(L
+#define BATON_FINISHGET_lua_State luaV_finishget(lua_State
 #endif
 
 #if defined(BATON_IN_LOADLIB)

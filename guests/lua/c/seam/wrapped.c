@@ -1,8 +1,11 @@
 /*
-** Wrapped functions of Lua (see seam.h): calls on other states, API functions that do not lock, and
-** loading libraries.
+** Wrapped functions of Lua (see seam.h): calls on other states, API functions that do not lock,
+** methods of userdata, and loading libraries.
 */
 #include "seam/internals.h"
+
+#include "lstring.h"
+#include "lvm.h"
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -304,6 +307,42 @@ void *baton_lua_dlopen(const char *path, int flags) {
   library = dlopen(path, flags);
   if (library != NULL) baton_lua_note_exception_globals();
   return library;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Methods of userdata, found without Lua's general search. The interpreter's loop calls
+** baton_lua_finishget where it calls luaV_finishget in stock Lua.
+** ======================================================= */
+
+/* As luaH_getshortstr, but NULL for a key that is not there. */
+static inline const TValue *find(const Table *table, const TString *key) {
+  const Node *node = gnode(table, lmod(key->hash, sizenode(table)));
+  for (;;) {
+    if (keyisshrstr(node) && eqshrstr(keystrval(node), key)) return gval(node);
+    if (gnext(node) == 0) return NULL;
+    node += gnext(node);
+  }
+}
+
+/* Finds `key` in the table that is `__index` of a userdata's metatable. In all other cases, the
+   general search decides. */
+LUAI_FUNC void baton_lua_finishget(
+    lua_State *L, const TValue *object, TValue *key, StkId value, const TValue *slot) {
+  if (ttisfulluserdata(object) && ttisshrstring(key)) {
+    const Table *metatable = uvalue(object)->metatable;
+    const TValue *found =
+        metatable != NULL ? find(metatable, G(L)->tmname[TM_INDEX]) : NULL;
+    if (l_likely(found != NULL && ttistable(found))) {
+      found = find(hvalue(found), tsvalue(key));
+      if (l_likely(found != NULL && !isempty(found))) {
+        setobj2s(L, value, found);
+        return;
+      }
+    }
+  }
+  luaV_finishget(L, object, key, value, slot);
 }
 
 /* }====================================================== */
