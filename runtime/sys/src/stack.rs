@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Address space is reserved in large chunks. Each chunk is carved into slots of one size, the
-//! pool's default. A stack of another size gets a mapping of its own.
+//! pool's default at that time. A stack of another size gets a mapping of its own.
 //!
 //! *Colour*: tops are lowered by 0 to 7 times 128 bytes. Without that, the same frames of suspended
 //! processes would be at the same offset of their pages. They would compete for few sets of the
@@ -31,6 +31,7 @@ use std::ptr::NonNull;
 use crate::memory;
 
 mod pool;
+mod slots;
 
 pub use pool::{MapLimitNear, StackPool, StackStats};
 
@@ -154,7 +155,8 @@ pub struct Stack {
     /// Usable bytes above the guard.
     size: usize,
     pool: u32,
-    is_slot: bool,
+    /// The number of its size in the pool; 0: it has a mapping of its own.
+    slots: u16,
 }
 
 // SAFETY: this value alone stands for its range of addresses; nothing in it belongs to a thread.

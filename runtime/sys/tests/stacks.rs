@@ -155,6 +155,63 @@ fn other_sizes_have_mappings_of_their_own() {
 }
 
 #[test]
+fn another_default_size_has_slots_and_the_former_one_keeps_its_own() {
+    let mut pool = pool();
+    let (kept, given_back) = (
+        pool.allocate(None).expect("there is room"),
+        pool.allocate(None).expect("there is room"),
+    );
+    let kept_top = kept.top();
+    touch(&kept, 1);
+    touch(&given_back, 1);
+    pool.recycle(given_back);
+    assert_eq!(pool.stats().untrimmed, 1);
+
+    pool.set_default_size(DEFAULT / 8).expect("legal");
+    assert_eq!(pool.stats().default_size, DEFAULT / 8);
+    assert_eq!((pool.stats().free, pool.stats().untrimmed), (1, 0));
+    let small = [(); 20].map(|()| pool.allocate(None).expect("there is room"));
+    for pair in small.windows(2) {
+        let apart = (pair[1].top() as usize).abs_diff(pair[0].top() as usize);
+        assert!(
+            apart < DEFAULT / 4,
+            "{apart} bytes from one stack to the next"
+        );
+        touch(&pair[0], pair[0].size());
+    }
+    assert!(!is_readable(small[19].bottom() as usize - 1));
+    pool.recycle(kept);
+    assert_eq!(pool.stats().untrimmed, 0);
+    small.into_iter().for_each(|stack| pool.recycle(stack));
+    assert_eq!((pool.stats().free, pool.stats().untrimmed), (22, 20));
+
+    pool.set_default_size(DEFAULT).expect("legal");
+    let again = pool.allocate(None).expect("there is room");
+    assert_eq!((again.top(), again.high_water()), (kept_top, 0));
+    pool.recycle(again);
+    assert_eq!((pool.stats().in_use, pool.stats().free), (0, 22));
+}
+
+#[test]
+fn sizes_beyond_the_eighth_have_mappings_of_their_own() {
+    let mut pool = pool();
+    let mut stacks = Vec::new();
+    for times in 1..=20 {
+        let size = times * 2 * MINIMUM_SIZE;
+        pool.set_default_size(size).expect("legal");
+        let stack = pool.allocate(Some(size)).expect("there is room");
+        assert!((size..size + 4 * page()).contains(&stack.size()));
+        touch(&stack, stack.size());
+        stacks.push(stack);
+    }
+    assert!(pool.set_default_size(MAXIMUM_SIZE + 1).is_err());
+    stacks.into_iter().for_each(|stack| pool.recycle(stack));
+    assert_eq!((pool.stats().in_use, pool.stats().free), (0, 20));
+    pool.trim();
+    assert_eq!(pool.stats().free, 7);
+}
+
+#[test]
 fn illegal_sizes_are_refused_with_the_limit() {
     let error = pool()
         .allocate(Some(MAXIMUM_SIZE + 1))

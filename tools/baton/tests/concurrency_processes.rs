@@ -100,6 +100,7 @@ cases! {
         the_cpu_time_of_a_process_excludes_time_off_the_processor,
         a_process_in_a_call_that_sleeps_neither_runs_nor_computes,
         stats_has_the_most_stack_that_a_process_has_used,
+        the_parameter_sets_the_stack_size_of_later_processes,
         the_counters_of_the_program_are_numbers_and_grow,
         threads_are_counted_and_main_runs_on_main,
         bind_to_main_keeps_a_process_on_the_first_thread,

@@ -1,18 +1,15 @@
 //! The pool that stacks come from and return to.
 
 use std::io;
-use std::ops::Range;
-use std::ptr::NonNull;
+use std::iter;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::slots::{Layout, Slots};
 use super::{
     COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError,
 };
 use crate::memory;
 
-const GIBIBYTE: usize = 1 << 30;
-const SMALLEST_FIRST_CHUNK: usize = GIBIBYTE;
-const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
 /// The least number of free slots that keep their memory.
 const FREE_KEPT: usize = 256;
 
@@ -22,6 +19,12 @@ const MAPS_LEFT: usize = 16;
 
 /// How many mappings of other sizes are kept for the next request of the same size.
 const OWN_MAPPINGS_KEPT: usize = 32;
+
+/// How many sizes may have slots. Each of them reserves a chunk.
+const MOST_SIZES: u16 = 8;
+
+/// The number of slots that a stack with a mapping of its own has.
+const OWN_MAPPING: u16 = 0;
 
 /// Statistics of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,40 +60,23 @@ pub struct MapLimitNear {
 /// Makes stacks, and keeps those that were given back. Has one owner at a time.
 #[derive(Debug)]
 pub struct StackPool {
-    id: u32,
-    guards: GuardKind,
-    guard: usize,
-    /// The page size's logarithm.
-    page_shift: u32,
+    layout: Layout,
     default_size: usize,
-    /// Bytes from slot to slot: an odd number of pages.
-    stride: usize,
-    /// All chunks, to be unmapped with the pool.
-    chunks: Vec<(NonNull<u8>, usize)>,
-    /// The rest of the newest chunk: never used. Only the first `guarded` slots have guards.
-    fresh: Range<usize>,
-    guarded: usize,
-    /// Slots that were given back. The last one is used first, as its pages are warm.
-    free: Vec<NonNull<u8>>,
-    /// How many slots at the beginning of `free` have no physical memory.
-    trimmed: usize,
-    /// Slots that were made and then not needed: with guards, and without physical memory.
-    set_aside: Vec<NonNull<u8>>,
+    /// The slots of the default size.
+    slots: Slots,
+    /// Those of sizes that were the default before. Their free slots have no physical memory.
+    former: Vec<Slots>,
     /// Stacks with a mapping of their own that were given back.
     own_free: Vec<Stack>,
     /// How many of them are kept.
     own_kept: usize,
     own_reserved: usize,
     own_mappings: usize,
-    slots_made: usize,
     in_use: usize,
     peak_in_use: usize,
     map_limit: usize,
     map_limit_warning: Warning,
 }
-
-// SAFETY: a pool owns its chunks, which are address ranges that belong to no thread.
-unsafe impl Send for StackPool {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Warning {
@@ -113,30 +99,71 @@ impl StackPool {
         let default_size = usable_size(default_size)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let guard = GUARD_SIZE.next_multiple_of(page);
-        Ok(StackPool {
+        let layout = Layout {
             // Relaxed: the numbers must only differ.
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            pool: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             guards: GuardKind::detect(),
             guard,
             page_shift: page.trailing_zeros(),
+        };
+        Ok(StackPool {
+            layout,
             default_size,
-            stride: extent(guard, default_size),
-            chunks: Vec::new(),
-            fresh: 0..0,
-            guarded: 0,
-            free: Vec::new(),
-            trimmed: 0,
-            set_aside: Vec::new(),
+            slots: Slots::new(OWN_MAPPING + 1, layout, extent(guard, default_size)),
+            former: Vec::new(),
             own_free: Vec::new(),
             own_kept: OWN_MAPPINGS_KEPT,
             own_reserved: 0,
             own_mappings: 0,
-            slots_made: 0,
             in_use: 0,
             peak_in_use: 0,
             map_limit: read_map_limit(),
             map_limit_warning: Warning::NotDue,
         })
+    }
+
+    /// Changes the size of default stacks, rounded up as in [`StackPool::new`]. Those of the
+    /// previous size that are in use stay as they are. Changing it back uses the same slots.
+    ///
+    /// Beyond eight sizes in the life of a pool nothing changes. Stacks of further sizes then have
+    /// mappings of their own.
+    ///
+    /// # Errors
+    ///
+    /// When the size is beyond the limit.
+    #[inline]
+    pub fn set_default_size(&mut self, size: usize) -> Result<(), StackError> {
+        if size == self.default_size {
+            return Ok(());
+        }
+        self.change_default_size(usable_size(size)?);
+        Ok(())
+    }
+
+    #[cold]
+    fn change_default_size(&mut self, size: usize) {
+        let stride = extent(self.layout.guard, size);
+        if stride == self.slots.stride() {
+            return;
+        }
+        let known = self
+            .former
+            .iter()
+            .position(|slots| slots.stride() == stride);
+        let slots = match known {
+            Some(place) => self.former.swap_remove(place),
+            None => {
+                let number = self.slots_of_all_sizes().count() as u16 + 1;
+                if number > MOST_SIZES {
+                    return;
+                }
+                Slots::new(number, self.layout, stride)
+            }
+        };
+        let mut former = std::mem::replace(&mut self.slots, slots);
+        former.trim_at_most(usize::MAX);
+        self.former.push(former);
+        self.default_size = size;
     }
 
     /// A stack of at least `size` usable bytes, or of the default size. Its contents are those of
@@ -169,7 +196,7 @@ impl StackPool {
     /// space of slots may stay reserved, without physical memory.
     pub fn reserve(&mut self, count: usize, size: Option<usize>) -> Result<(), StackError> {
         let missing = count.saturating_sub(self.premade(size)?);
-        if self.guards == GuardKind::Mprotect
+        if self.layout.guards == GuardKind::Mprotect
             && self.maps() + 2 * missing > self.map_limit - self.map_limit / MAPS_LEFT
         {
             return Err(StackError::NoGuard {
@@ -187,7 +214,7 @@ impl StackPool {
                 }
             }
         }
-        if made.first().is_some_and(|stack| !stack.is_slot) {
+        if made.first().is_some_and(|stack| stack.slots == OWN_MAPPING) {
             self.own_kept = self.own_kept.max(self.own_free.len() + made.len());
         }
         let peak = self.peak_in_use;
@@ -206,9 +233,9 @@ impl StackPool {
     pub fn premade(&self, size: Option<usize>) -> Result<usize, StackError> {
         let size = size.map_or(Ok(self.default_size), usable_size)?;
         if size == self.default_size {
-            return Ok(self.free.len());
+            return Ok(self.slots.free());
         }
-        let whole = extent(self.guard, size);
+        let whole = extent(self.layout.guard, size);
         Ok(self
             .own_free
             .iter()
@@ -220,17 +247,16 @@ impl StackPool {
     fn make(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
         let size = size.map_or(Ok(self.default_size), usable_size)?;
         if size == self.default_size {
-            let base = self.make_slot()?;
-            return Ok(self.stack_at(base, self.stride, true));
+            return self.make_slot();
         }
-        self.make_own(extent(self.guard, size))
+        self.make_own(extent(self.layout.guard, size))
     }
 
     /// Undoes [`StackPool::make`] for a stack that is not needed. A slot is set aside with its
     /// guard, for the next stack that is made.
     fn unmake(&mut self, stack: Stack) {
-        if stack.is_slot {
-            self.set_aside.push(stack.base);
+        if stack.slots != OWN_MAPPING {
+            self.slots.set_aside(&stack);
         } else {
             self.unmap_own(stack);
         }
@@ -239,16 +265,31 @@ impl StackPool {
     /// Takes back a stack that is no longer in use. It keeps its memory until [`StackPool::trim`].
     /// A stack of another pool stays reserved and unused.
     pub fn recycle(&mut self, stack: Stack) {
-        if stack.pool != self.id {
+        if stack.pool != self.layout.pool {
             return;
         }
         self.in_use -= 1;
-        if stack.is_slot {
-            self.free.push(stack.base);
+        if stack.slots == self.slots.number() {
+            self.slots.give_back(&stack);
+        } else if stack.slots != OWN_MAPPING {
+            self.recycle_former(&stack);
         } else if self.own_free.len() < self.own_kept {
             self.own_free.push(stack);
         } else {
             self.unmap_own(stack);
+        }
+    }
+
+    #[cold]
+    fn recycle_former(&mut self, stack: &Stack) {
+        let number = stack.slots;
+        if let Some(slots) = self
+            .former
+            .iter_mut()
+            .find(|slots| slots.number() == number)
+        {
+            slots.give_back(stack);
+            slots.trim_at_most(usize::MAX);
         }
     }
 
@@ -264,7 +305,7 @@ impl StackPool {
     /// than in use, it gives back the memory of two. So the pool shrinks as fast as stacks are
     /// recycled.
     pub fn shrink_gradually(&mut self) {
-        if self.free.len() - self.trimmed.min(self.free.len()) > FREE_KEPT + self.in_use {
+        if self.slots.untrimmed() > FREE_KEPT + self.in_use {
             self.trim_at_most(2);
         }
     }
@@ -272,27 +313,24 @@ impl StackPool {
     /// As [`StackPool::trim`], but for at most `count` slots, the longest free ones first, so that
     /// a pause stays short (about a microsecond for each). Returns how many are left to trim.
     pub fn trim_at_most(&mut self, count: usize) -> usize {
-        let end = self.free.len().min(self.trimmed.saturating_add(count));
-        for &base in &self.free[self.trimmed..end] {
-            // SAFETY: the slot is free, so its contents are not needed; the range is inside its
-            // usable pages.
-            unsafe { memory::discard(base.add(self.guard), self.stride - self.guard) };
-        }
-        self.trimmed = end;
-        self.free.len() - end
+        self.slots.trim_at_most(count)
     }
 
     /// The statistics of the pool.
     #[must_use]
     pub fn stats(&self) -> StackStats {
         StackStats {
-            reserved: self.chunks.iter().map(|chunk| chunk.1).sum::<usize>() + self.own_reserved,
+            reserved: self
+                .slots_of_all_sizes()
+                .map(Slots::reserved)
+                .sum::<usize>()
+                + self.own_reserved,
             in_use: self.in_use,
             peak_in_use: self.peak_in_use,
-            free: self.free.len() + self.own_free.len(),
-            untrimmed: self.free.len() - self.trimmed + self.own_free.len(),
+            free: self.slots_of_all_sizes().map(Slots::free).sum::<usize>() + self.own_free.len(),
+            untrimmed: self.slots.untrimmed() + self.own_free.len(),
             default_size: self.default_size,
-            guards: self.guards,
+            guards: self.layout.guards,
             maps: self.maps(),
         }
     }
@@ -312,118 +350,21 @@ impl StackPool {
 
     #[inline]
     fn allocate_slot(&mut self) -> Result<Stack, StackError> {
-        let base = match self.free.pop() {
-            Some(base) => {
-                self.trimmed = self.trimmed.min(self.free.len());
-                base
-            }
-            None => self.make_slot()?,
-        };
-        Ok(self.stack_at(base, self.stride, true))
-    }
-
-    /// The stack in `extent` bytes from `base`, its top lowered by the colour of the base's page.
-    #[inline]
-    fn stack_at(&self, base: NonNull<u8>, extent: usize, is_slot: bool) -> Stack {
-        let colour = (base.as_ptr() as usize >> self.page_shift) % COLOURS * COLOUR_STEP;
-        Stack {
-            base,
-            guard: self.guard,
-            size: extent - self.guard - colour,
-            pool: self.id,
-            is_slot,
+        match self.slots.take_free() {
+            Some(stack) => Ok(stack),
+            None => self.make_slot(),
         }
     }
 
     #[cold]
-    fn make_slot(&mut self) -> Result<NonNull<u8>, StackError> {
-        if let Some(base) = self.set_aside.pop() {
-            return Ok(base);
-        }
-        if self.fresh.len() < self.stride {
-            self.reserve_chunk()?;
-        }
-        let (chunk, size) = *self
-            .chunks
-            .last()
-            .ok_or_else(|| no_address_space(self.stride))?;
-        // SAFETY: `fresh` lies inside the newest chunk, of `size` bytes.
-        let base = unsafe { chunk.add(size - self.fresh.len()) };
-        if self.guarded == 0 {
-            self.guard_fresh_slots(base)?;
-        }
-        self.guarded -= 1;
-        self.fresh.start += self.stride;
-        self.slots_made += 1;
+    fn make_slot(&mut self) -> Result<Stack, StackError> {
+        let stack = self.slots.make(self.in_use)?;
         self.look_at_map_limit();
-        Ok(base)
-    }
-
-    /// Makes the guard of the fresh slot at `base`, and of several more slots if there have been
-    /// many already.
-    fn guard_fresh_slots(&mut self, base: NonNull<u8>) -> Result<(), StackError> {
-        let slots = self.fresh.len() / self.stride;
-        let count = slots.min(self.slots_made);
-        if self.guards == GuardKind::Madvise && count > 1 {
-            // SAFETY: the guards are the lowest pages of slots that have not been used yet.
-            self.guarded = unsafe { memory::install_guards(base, self.guard, self.stride, count) };
-        }
-        if self.guarded == 0 {
-            self.make_guard(base)?;
-            self.guarded = 1;
-        }
-        Ok(())
-    }
-
-    /// Doubles the reservation, within bounds. If the system refuses, it asks for half as much,
-    /// repeatedly. Of what it then gets it keeps only half, as the heap needs some, too, under a
-    /// limit on address space (`ulimit -v`).
-    fn reserve_chunk(&mut self) -> Result<(), StackError> {
-        let reserved: usize = self.chunks.iter().map(|chunk| chunk.1).sum();
-        let wish = reserved.clamp(SMALLEST_FIRST_CHUNK, LARGEST_CHUNK);
-        let mut slots = (wish / self.stride).max(1);
-        let mut was_refused = false;
-        loop {
-            let size = slots * self.stride;
-            match memory::map(size) {
-                Ok(chunk) if was_refused && slots > 1 => {
-                    // SAFETY: the mapping was made above and is not in use.
-                    unsafe { memory::unmap(chunk, size) };
-                    was_refused = false;
-                    slots /= 2;
-                }
-                Ok(chunk) => {
-                    self.chunks.push((chunk, size));
-                    self.fresh = 0..size;
-                    self.guarded = 0;
-                    return Ok(());
-                }
-                Err(source) if slots == 1 => {
-                    return Err(StackError::NoAddressSpace { size, source });
-                }
-                Err(_) => {
-                    was_refused = true;
-                    slots /= 2;
-                }
-            }
-        }
-    }
-
-    fn make_guard(&mut self, base: NonNull<u8>) -> Result<(), StackError> {
-        let result = match self.guards {
-            // SAFETY: the guard's pages are the lowest of a slot or mapping that is not in use yet.
-            GuardKind::Madvise => unsafe { memory::install_guard(base, self.guard) },
-            // SAFETY: as above.
-            GuardKind::Mprotect => unsafe { memory::forbid_access(base, self.guard) },
-        };
-        result.map_err(|source| StackError::NoGuard {
-            in_use: self.in_use,
-            source,
-        })
+        Ok(stack)
     }
 
     fn allocate_own(&mut self, size: usize) -> Result<Stack, StackError> {
-        let whole = extent(self.guard, size);
+        let whole = extent(self.layout.guard, size);
         if let Some(index) = self
             .own_free
             .iter()
@@ -439,7 +380,8 @@ impl StackPool {
             size: whole,
             source,
         })?;
-        if let Err(error) = self.make_guard(base) {
+        // SAFETY: the mapping was made above and is not in use.
+        if let Err(error) = unsafe { self.layout.make_guard(base, self.in_use) } {
             // SAFETY: the mapping was made above and is not in use.
             unsafe { memory::unmap(base, whole) };
             return Err(error);
@@ -447,7 +389,7 @@ impl StackPool {
         self.own_mappings += 1;
         self.own_reserved += whole;
         self.look_at_map_limit();
-        Ok(self.stack_at(base, whole, false))
+        Ok(self.layout.stack_at(base, whole, OWN_MAPPING))
     }
 
     fn unmap_own(&mut self, stack: Stack) {
@@ -459,10 +401,18 @@ impl StackPool {
     }
 
     fn maps(&self) -> usize {
-        match self.guards {
-            GuardKind::Madvise => self.chunks.len() + self.own_mappings,
-            GuardKind::Mprotect => self.chunks.len() + 2 * (self.slots_made + self.own_mappings),
+        let chunks: usize = self.slots_of_all_sizes().map(Slots::chunks).sum();
+        match self.layout.guards {
+            GuardKind::Madvise => chunks + self.own_mappings,
+            GuardKind::Mprotect => {
+                let made: usize = self.slots_of_all_sizes().map(Slots::made).sum();
+                chunks + 2 * (made + self.own_mappings)
+            }
         }
+    }
+
+    fn slots_of_all_sizes(&self) -> impl Iterator<Item = &Slots> {
+        iter::once(&self.slots).chain(&self.former)
     }
 
     fn look_at_map_limit(&mut self) {
@@ -481,10 +431,9 @@ impl Drop for StackPool {
         if self.in_use > 0 {
             return;
         }
-        for &(chunk, size) in &self.chunks {
-            // SAFETY: all stacks were given back, so the chunk is not in use.
-            unsafe { memory::unmap(chunk, size) };
-        }
+        iter::once(&mut self.slots)
+            .chain(&mut self.former)
+            .for_each(Slots::unmap);
     }
 }
 
@@ -501,13 +450,6 @@ fn extent(guard: usize, size: usize) -> usize {
     let page = memory::page_size();
     let pages = (guard + size + (COLOURS - 1) * COLOUR_STEP).div_ceil(page);
     (pages | 1) * page
-}
-
-fn no_address_space(size: usize) -> StackError {
-    StackError::NoAddressSpace {
-        size,
-        source: io::Error::from_raw_os_error(libc::ENOMEM),
-    }
 }
 
 fn read_map_limit() -> usize {

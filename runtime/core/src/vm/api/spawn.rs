@@ -139,8 +139,8 @@ impl Inside<'_> {
         count: usize,
         stack_size: Option<usize>,
     ) -> Result<(), StackError> {
-        let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
         self.with_inner(|inner| {
+            let stack_size = self.stack_size(inner, stack_size)?;
             inner.recycle_retired();
             inner.stacks.reserve(count, Some(stack_size))
         })
@@ -161,9 +161,22 @@ impl Vm {
         inner: &mut Inner,
         stack_size: Option<usize>,
     ) -> Result<usize, StackError> {
-        let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
+        let stack_size = self.stack_size(inner, stack_size)?;
         inner.recycle_retired();
         inner.stacks.premade(Some(stack_size))
+    }
+
+    /// The size that was asked for, or else the parameter, which the pool then makes its default.
+    #[inline]
+    fn stack_size(&self, inner: &mut Inner, asked: Option<usize>) -> Result<usize, StackError> {
+        match asked {
+            Some(size) => Ok(size),
+            None => {
+                let size = self.parameters.stack_size();
+                inner.stacks.set_default_size(size)?;
+                Ok(size)
+            }
+        }
     }
 
     /// As [`Inside::spawn`], but before [`Vm::run`], while no thread is inside.
@@ -189,7 +202,9 @@ impl Vm {
         stack_size: Option<usize>,
         when: Spawned,
     ) -> Result<ProcessId, SpawnError> {
-        let stack_size = stack_size.unwrap_or_else(|| self.parameters.stack_size());
+        let stack_size = self
+            .stack_size(inner, stack_size)
+            .map_err(SpawnError::Stack)?;
         // Checked first: otherwise a failure would have to give a stack back.
         inner.sched.check_room().map_err(SpawnError::Limit)?;
         let stack = inner.stack(Some(stack_size)).map_err(SpawnError::Stack)?;

@@ -185,6 +185,25 @@ function case.stats_has_the_most_stack_that_a_process_has_used()
   check.that(used[3] < process.params.stack_size)
 end
 
+function case.the_parameter_sets_the_stack_size_of_later_processes()
+  local function size(p) return p:stats().stack_size end
+  local former = process.params.stack_size
+  local before = process.spawn(process.suspend)
+  check.becomes(before, "suspended")
+  process.params.stack_size = 448 * 1024
+  local after = process.spawn(process.suspend)
+  check.becomes(after, "suspended")
+  process.params.stack_size = former
+  local again = process.spawn(process.suspend)
+  check.becomes(again, "suspended")
+  check.that(size(before) >= former and size(again) >= former)
+  check.that(size(after) >= 448 * 1024 and size(after) < former)
+  for _, p in ipairs { before, after, again } do
+    p:resume()
+    check.equal(p:join(), true)
+  end
+end
+
 function case.the_counters_of_the_program_are_numbers_and_grow()
   local before = process.stats()
   for _ = 1, 100 do process.spawn(function() process.yield() end):join() end

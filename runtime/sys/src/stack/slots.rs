@@ -1,0 +1,266 @@
+//! The slots of one size: address space that is carved into stacks.
+
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use super::{COLOUR_STEP, COLOURS, GuardKind, Stack, StackError};
+use crate::memory;
+
+const GIBIBYTE: usize = 1 << 30;
+const SMALLEST_FIRST_CHUNK: usize = GIBIBYTE;
+const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
+
+/// What all stacks of a pool have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// The pool's number.
+    pub(super) pool: u32,
+    pub(super) guards: GuardKind,
+    /// Bytes of a guard.
+    pub(super) guard: usize,
+    /// The page size's logarithm.
+    pub(super) page_shift: u32,
+}
+
+impl Layout {
+    /// The stack in `extent` bytes from `base`, its top lowered by the colour of the base's page.
+    #[inline]
+    pub(super) fn stack_at(&self, base: NonNull<u8>, extent: usize, slots: u16) -> Stack {
+        let colour = (base.as_ptr() as usize >> self.page_shift) % COLOURS * COLOUR_STEP;
+        Stack {
+            base,
+            guard: self.guard,
+            size: extent - self.guard - colour,
+            pool: self.pool,
+            slots,
+        }
+    }
+
+    /// Makes the guard of a slot or mapping at `base`. `in_use` is for the error.
+    ///
+    /// # Safety
+    ///
+    /// The slot or mapping is not in use yet.
+    pub(super) unsafe fn make_guard(
+        &self,
+        base: NonNull<u8>,
+        in_use: usize,
+    ) -> Result<(), StackError> {
+        let result = match self.guards {
+            // SAFETY: the guard's pages are the lowest of a slot or mapping that is not in use yet.
+            GuardKind::Madvise => unsafe { memory::install_guard(base, self.guard) },
+            // SAFETY: as above.
+            GuardKind::Mprotect => unsafe { memory::forbid_access(base, self.guard) },
+        };
+        result.map_err(|source| StackError::NoGuard { in_use, source })
+    }
+}
+
+/// Slots of one size, in use and free. Only their pool uses them.
+#[derive(Debug)]
+pub(super) struct Slots {
+    /// The number of this size in its pool, from 1.
+    number: u16,
+    layout: Layout,
+    /// Bytes from slot to slot: an odd number of pages.
+    stride: usize,
+    /// All chunks, to be unmapped with the pool.
+    chunks: Vec<(NonNull<u8>, usize)>,
+    /// The rest of the newest chunk: never used. Only the first `guarded` slots have guards.
+    fresh: Range<usize>,
+    guarded: usize,
+    /// Slots that were given back. The last one is used first, as its pages are warm.
+    free: Vec<NonNull<u8>>,
+    /// How many slots at the beginning of `free` have no physical memory.
+    trimmed: usize,
+    /// Slots that were made and then not needed: with guards, and without physical memory.
+    set_aside: Vec<NonNull<u8>>,
+    made: usize,
+}
+
+// SAFETY: slots own their chunks, which are address ranges that belong to no thread.
+unsafe impl Send for Slots {}
+
+impl Slots {
+    /// No slots yet, of `stride` bytes each. Reserves nothing.
+    pub(super) fn new(number: u16, layout: Layout, stride: usize) -> Slots {
+        Slots {
+            number,
+            layout,
+            stride,
+            chunks: Vec::new(),
+            fresh: 0..0,
+            guarded: 0,
+            free: Vec::new(),
+            trimmed: 0,
+            set_aside: Vec::new(),
+            made: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn number(&self) -> u16 {
+        self.number
+    }
+
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// How many slots are free.
+    #[inline]
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many free slots may have physical memory.
+    #[inline]
+    pub(super) fn untrimmed(&self) -> usize {
+        self.free.len() - self.trimmed.min(self.free.len())
+    }
+
+    /// How many slots were made.
+    pub(super) fn made(&self) -> usize {
+        self.made
+    }
+
+    /// How many mappings they lie in.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Bytes of address space.
+    pub(super) fn reserved(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.1).sum()
+    }
+
+    /// Takes the slot that was given back last.
+    #[inline]
+    pub(super) fn take_free(&mut self) -> Option<Stack> {
+        let base = self.free.pop()?;
+        self.trimmed = self.trimmed.min(self.free.len());
+        Some(self.stack_at(base))
+    }
+
+    /// Takes back a slot, with its memory.
+    #[inline]
+    pub(super) fn give_back(&mut self, stack: &Stack) {
+        self.free.push(stack.base);
+    }
+
+    /// Sets a slot that was made and not used aside, for [`Slots::make`].
+    pub(super) fn set_aside(&mut self, stack: &Stack) {
+        self.set_aside.push(stack.base);
+    }
+
+    /// Gives back the memory of at most `count` free slots, the longest free ones first. Returns
+    /// how many are left.
+    pub(super) fn trim_at_most(&mut self, count: usize) -> usize {
+        let end = self.free.len().min(self.trimmed.saturating_add(count));
+        for &base in &self.free[self.trimmed..end] {
+            // SAFETY: the slot is free, so its contents are not needed; the range is inside its
+            // usable pages.
+            unsafe {
+                memory::discard(base.add(self.layout.guard), self.stride - self.layout.guard)
+            };
+        }
+        self.trimmed = end;
+        self.free.len() - end
+    }
+
+    /// Unmaps everything. All slots must be free.
+    pub(super) fn unmap(&mut self) {
+        for (chunk, size) in self.chunks.drain(..) {
+            // SAFETY: all stacks were given back, so the chunk is not in use.
+            unsafe { memory::unmap(chunk, size) };
+        }
+    }
+
+    #[inline]
+    fn stack_at(&self, base: NonNull<u8>) -> Stack {
+        self.layout.stack_at(base, self.stride, self.number)
+    }
+
+    /// Makes a slot with its guard. `in_use` is for the error.
+    #[cold]
+    pub(super) fn make(&mut self, in_use: usize) -> Result<Stack, StackError> {
+        if let Some(base) = self.set_aside.pop() {
+            return Ok(self.stack_at(base));
+        }
+        if self.fresh.len() < self.stride {
+            self.reserve_chunk()?;
+        }
+        let (chunk, size) = *self
+            .chunks
+            .last()
+            .ok_or_else(|| no_address_space(self.stride))?;
+        // SAFETY: `fresh` lies inside the newest chunk, of `size` bytes.
+        let base = unsafe { chunk.add(size - self.fresh.len()) };
+        if self.guarded == 0 {
+            self.guard_fresh_slots(base, in_use)?;
+        }
+        self.guarded -= 1;
+        self.fresh.start += self.stride;
+        self.made += 1;
+        Ok(self.stack_at(base))
+    }
+
+    /// Makes the guard of the fresh slot at `base`, and of several more slots if there have been
+    /// many already.
+    fn guard_fresh_slots(&mut self, base: NonNull<u8>, in_use: usize) -> Result<(), StackError> {
+        let slots = self.fresh.len() / self.stride;
+        let count = slots.min(self.made);
+        if self.layout.guards == GuardKind::Madvise && count > 1 {
+            // SAFETY: the guards are the lowest pages of slots that have not been used yet.
+            self.guarded =
+                unsafe { memory::install_guards(base, self.layout.guard, self.stride, count) };
+        }
+        if self.guarded == 0 {
+            // SAFETY: the guard's pages are the lowest of a slot that is not in use yet.
+            unsafe { self.layout.make_guard(base, in_use) }?;
+            self.guarded = 1;
+        }
+        Ok(())
+    }
+
+    /// Doubles the reservation, within bounds. If the system refuses, it asks for half as much,
+    /// repeatedly. Of what it then gets it keeps only half, as the heap needs some, too, under a
+    /// limit on address space (`ulimit -v`).
+    fn reserve_chunk(&mut self) -> Result<(), StackError> {
+        let wish = self.reserved().clamp(SMALLEST_FIRST_CHUNK, LARGEST_CHUNK);
+        let mut slots = (wish / self.stride).max(1);
+        let mut was_refused = false;
+        loop {
+            let size = slots * self.stride;
+            match memory::map(size) {
+                Ok(chunk) if was_refused && slots > 1 => {
+                    // SAFETY: the mapping was made above and is not in use.
+                    unsafe { memory::unmap(chunk, size) };
+                    was_refused = false;
+                    slots /= 2;
+                }
+                Ok(chunk) => {
+                    self.chunks.push((chunk, size));
+                    self.fresh = 0..size;
+                    self.guarded = 0;
+                    return Ok(());
+                }
+                Err(source) if slots == 1 => {
+                    return Err(StackError::NoAddressSpace { size, source });
+                }
+                Err(_) => {
+                    was_refused = true;
+                    slots /= 2;
+                }
+            }
+        }
+    }
+}
+
+fn no_address_space(size: usize) -> StackError {
+    StackError::NoAddressSpace {
+        size,
+        source: io::Error::from_raw_os_error(libc::ENOMEM),
+    }
+}
