@@ -196,9 +196,10 @@ struct baton_process {
   unsigned char shows_thread;   /* the program may know its Lua thread */
   unsigned char has_no_thread;  /* its Lua thread is kept for another process, or has one */
   unsigned char results;        /* then: the number of its results, 0 or 1 */
-  int spawn_line;               /* where it was spawned; 0: not known */
-  /* and the chunk: a string of Lua's, which BATON_UV_SITE keeps alive */
-  const char *spawn_source;
+  /* the prototype of the Lua function that spawned it, which BATON_UV_SITE keeps alive, and the
+     instruction; NULL: not known */
+  const void *spawn_function;
+  int spawn_pc;
   char name[48];                /* for reports: escaped, and cut to fit (names.c) */
 };
 

@@ -326,20 +326,27 @@ static inline const TValue *find(const Table *table, const TString *key) {
   }
 }
 
-/* Finds `key` in the table that is `__index` of a userdata's metatable. In all other cases, the
-   general search decides. */
+lua_CFunction baton_lua_index_of_methods;
+
+/* The methods of a userdata with this metatable, or NULL. */
+static inline const Table *methods_of(const lua_State *L, const Table *metatable) {
+  const TValue *index = find(metatable, G(L)->tmname[TM_INDEX]);
+  if (l_unlikely(index == NULL)) return NULL;
+  if (ttistable(index)) return hvalue(index);
+  if (ttisCclosure(index) && clCvalue(index)->f == baton_lua_index_of_methods)
+    return hvalue(&clCvalue(index)->upvalue[0]);
+  return NULL;
+}
+
+/* Finds a method of a userdata. In all other cases, the general search decides. */
 LUAI_FUNC void baton_lua_finishget(
     lua_State *L, const TValue *object, TValue *key, StkId value, const TValue *slot) {
-  if (ttisfulluserdata(object) && ttisshrstring(key)) {
-    const Table *metatable = uvalue(object)->metatable;
-    const TValue *found =
-        metatable != NULL ? find(metatable, G(L)->tmname[TM_INDEX]) : NULL;
-    if (l_likely(found != NULL && ttistable(found))) {
-      found = find(hvalue(found), tsvalue(key));
-      if (l_likely(found != NULL && !isempty(found))) {
-        setobj2s(L, value, found);
-        return;
-      }
+  if (ttisfulluserdata(object) && ttisshrstring(key) && uvalue(object)->metatable != NULL) {
+    const Table *methods = methods_of(L, uvalue(object)->metatable);
+    const TValue *found = methods != NULL ? find(methods, tsvalue(key)) : NULL;
+    if (l_likely(found != NULL && !isempty(found))) {
+      setobj2s(L, value, found);
+      return;
     }
   }
   luaV_finishget(L, object, key, value, slot);

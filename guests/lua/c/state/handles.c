@@ -79,13 +79,13 @@ static void note_spawn_site(lua_State *L, struct baton_process *process) {
       (!isLua(ci) || ci_func(ci)->p->source == NULL || is_ours(ci_func(ci)->p->source)))
     ci = ci->previous;
   if (ci != NULL) {
-    const Proto *p = ci_func(ci)->p;
-    process->spawn_line = luaG_getfuncline(p, pcRel(ci->u.l.savedpc, p));
-    process->spawn_source = getstr(p->source);
-    setsvalue(L, kept, p->source);
+    Proto *p = ci_func(ci)->p;
+    process->spawn_function = p;
+    process->spawn_pc = pcRel(ci->u.l.savedpc, p);
+    setgcovalue(L, kept, obj2gco(p));
   } else if (spawner != NULL) {
-    process->spawn_line = spawner->spawn_line;
-    process->spawn_source = spawner->spawn_source;
+    process->spawn_function = spawner->spawn_function;
+    process->spawn_pc = spawner->spawn_pc;
     setobj(L, kept, &handle_of(spawner)->uv[BATON_UV_SITE - 1].uv);
   }
   luaC_barrierback(L, obj2gco(handle_of(process)), kept);

@@ -62,11 +62,12 @@ static void report_state(lua_State *L) {
 
 /* Writes where the process was spawned, such as "file:12", or nothing. */
 const char *baton_lua_spawn_site(const struct baton_process *process, char *text, size_t size) {
+  const Proto *function = (const Proto *)process->spawn_function;
   char source[LUA_IDSIZE] = "";
   text[0] = '\0';
-  if (process->spawn_line == 0) return text;
-  luaO_chunkid(source, process->spawn_source, strlen(process->spawn_source));
-  snprintf(text, size, "%s:%d", source, process->spawn_line);
+  if (function == NULL) return text;
+  luaO_chunkid(source, getstr(function->source), tsslen(function->source));
+  snprintf(text, size, "%s:%d", source, luaG_getfuncline(function, process->spawn_pc));
   return text;
 }
 
