@@ -194,8 +194,8 @@ extern __attribute__((visibility("hidden"))) int baton_calls_watched;
 
 /* }====================================================== */
 
-/* wrapped.c. The function `__index` of handles of processes, or NULL. Its first upvalue is a table of
-   methods, which are found without a call of it. */
+/* wrapped.c. The function `__index` of handles of processes, or NULL. Its first upvalue is a table
+   of methods, which are found without a call of it. */
 extern __attribute__((visibility("hidden"))) int (*baton_lua_index_of_methods)(lua_State *L);
 
 #endif
