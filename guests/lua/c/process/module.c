@@ -352,7 +352,6 @@ int baton_lua_open_process(lua_State *L) {
   baton_lua_open_link_methods(L);
   lua_pushcclosure(L, handle_index, 1);
   lua_setfield(L, -2, "__index");
-  baton_lua_index_of_methods = handle_index;
   lua_pushcfunction(L, handle_tostring);
   lua_setfield(L, -2, "__tostring");
   lua_pop(L, 1);
@@ -377,4 +376,5 @@ void baton_lua_install_process(void) {
       .prepare_ending = baton_lua_prepare_ending,
       .post_ending = baton_lua_post_ending,
   };
+  baton_lua_index_of_methods = handle_index;
 }

@@ -1,4 +1,4 @@
-//! Semaphores and channels, the most frequent operations, by one look at the object.
+//! Semaphores, channels and events, the most frequent operations, by one look at the object.
 //!
 //! The look (`begin`) changes the count or the buffer, if no process has to wait and none has to be
 //! woken. Otherwise it says what is left to do: [`Inside::wake_waiter`], [`Inside::wait_at`], or

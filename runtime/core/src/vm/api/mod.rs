@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `operations.rs` | yield, wait, suspend, kill; queries about a process |
-//! | `first_look.rs` | the uncontended path of semaphores and channels |
+//! | `first_look.rs` | semaphores, channels and events, by one look at the object |
 //! | `spawn.rs` | new processes, their stacks, and forgetting dead processes |
 //! | `select.rs` | waits for one of several objects, descriptors among them |
 
