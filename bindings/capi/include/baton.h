@@ -118,6 +118,8 @@ BATON_INSIDE void baton_yield(const void *vm);
 BATON_INSIDE void baton_yield_to(const void *vm, uint64_t process);
 /* Lets a more urgent process run, if there is one. */
 BATON_INSIDE void baton_give_way(const void *vm);
+/* Gives back the memory of free C stacks, except of a few hundred: for a full collection. */
+BATON_INSIDE void baton_trim_stacks(const void *vm);
 BATON_INSIDE void baton_safepoint(const void *vm);
 /* A safepoint in the middle of a foreign function: others run on other threads meanwhile. */
 BATON_INSIDE void baton_safepoint_in_call(const void *vm);

@@ -197,6 +197,10 @@ bridge! {
         debug_assert!(!is_wrong, "a critical section is left that was not entered");
     }
 
+    fn baton_trim_stacks(vm) {
+        vm.trim_stacks();
+    }
+
     fn baton_give_way(vm) {
         vm.with_sched(|_| ());
     }

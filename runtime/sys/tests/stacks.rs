@@ -128,6 +128,42 @@ fn a_recycled_stack_counts_as_untrimmed_again() {
     assert_eq!(pool.allocate(None).expect("there is room").high_water(), 0);
 }
 
+/// Uses `count` stacks at the same time. Returns how many of them had no memory, and how many are
+/// left with memory.
+fn wave(pool: &mut StackPool, count: usize) -> (usize, usize) {
+    let before = pool.stats().untrimmed;
+    let stacks: Vec<Stack> = (0..count)
+        .map(|_| pool.allocate(None).expect("there is room"))
+        .collect();
+    stacks.iter().for_each(|stack| touch(stack, 1));
+    for stack in stacks {
+        pool.recycle(stack);
+        pool.shrink_gradually();
+    }
+    (count.saturating_sub(before), pool.stats().untrimmed)
+}
+
+#[test]
+fn a_wave_that_comes_again_finds_memory_until_it_stays_away() {
+    let mut pool = pool();
+    let (cold, left) = wave(&mut pool, 2000);
+    assert_eq!(cold, 2000);
+    assert!(left < 300, "{left} keep their memory after one wave");
+    wave(&mut pool, 2000);
+    let (cold, left) = wave(&mut pool, 2000);
+    assert!(cold < 300, "{cold} of a repeated wave are cold");
+    assert!(left >= 1700, "{left} keep their memory");
+    for _ in 0..60_000 {
+        wave(&mut pool, 1);
+    }
+    assert!(pool.stats().untrimmed < 300);
+
+    wave(&mut pool, 2000);
+    assert!(pool.stats().untrimmed >= 1700);
+    pool.trim_spare();
+    assert!(pool.stats().untrimmed < 300);
+}
+
 #[test]
 fn other_sizes_have_mappings_of_their_own() {
     let mut pool = pool();

@@ -308,10 +308,14 @@ LUAI_FUNC void luaC_step(lua_State *L) {
 /* Retries after finalizers have waited. Bounded, since they may create new garbage each time. */
 #define ATTEMPTS 1000
 
+/* Gives back the memory of C stacks, too. */
 LUAI_FUNC void luaC_fullgc(lua_State *L, int is_emergency) {
+  const struct baton_process *process;
   int attempts = 0;
   while (!collect(L, baton_stock_fullgc, is_emergency) && attempts++ < ATTEMPTS) {
   }
+  process = baton_lua_running(L);
+  if (process != NULL) baton_trim_stacks(process->vm->executor);
 }
 
 LUAI_FUNC void luaC_changemode(lua_State *L, int mode) {

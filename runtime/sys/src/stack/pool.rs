@@ -10,9 +10,6 @@ use super::{
 };
 use crate::memory;
 
-/// The least number of free slots that keep their memory.
-const FREE_KEPT: usize = 256;
-
 /// A reservation leaves this fraction of the kernel's mappings to the rest of the program: to
 /// malloc, threads and libraries.
 const MAPS_LEFT: usize = 16;
@@ -303,11 +300,15 @@ impl StackPool {
 
     /// Shrinks the pool a little. To be called after a stack was recycled. If far more are free
     /// than in use, it gives back the memory of two. So the pool shrinks as fast as stacks are
-    /// recycled.
+    /// recycled. It shrinks less if many stacks without memory were used again lately.
     pub fn shrink_gradually(&mut self) {
-        if self.slots.untrimmed() > FREE_KEPT + self.in_use {
-            self.trim_at_most(2);
-        }
+        self.slots.shrink_gradually(self.in_use);
+    }
+
+    /// Gives back the memory of free stacks, except of a few hundred. Those make the next processes
+    /// cheap.
+    pub fn trim_spare(&mut self) {
+        self.slots.trim_spare();
     }
 
     /// As [`StackPool::trim`], but for at most `count` slots, the longest free ones first, so that

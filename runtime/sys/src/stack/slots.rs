@@ -11,6 +11,13 @@ const GIBIBYTE: usize = 1 << 30;
 const SMALLEST_FIRST_CHUNK: usize = GIBIBYTE;
 const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
 
+/// How many free slots keep their memory at least, and at most.
+const LEAST_KEPT: usize = 256;
+const MOST_KEPT: usize = 16_384;
+
+/// What is kept is reviewed after this many slots were given back for each that is kept.
+const REVIEW_PERIOD: usize = 8;
+
 /// What all stacks of a pool have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
@@ -74,6 +81,13 @@ pub(super) struct Slots {
     free: Vec<NonNull<u8>>,
     /// How many slots at the beginning of `free` have no physical memory.
     trimmed: usize,
+    /// How many free slots keep their memory, beside as many as are in use. Grows when a slot
+    /// without memory is used again. So waves of processes that come again find memory.
+    kept: usize,
+    /// The fewest free slots with memory since the last review: those were not needed.
+    spare: usize,
+    /// How many slots were given back since then.
+    given_back: usize,
     /// Slots that were made and then not needed: with guards, and without physical memory.
     set_aside: Vec<NonNull<u8>>,
     made: usize,
@@ -94,6 +108,9 @@ impl Slots {
             guarded: 0,
             free: Vec::new(),
             trimmed: 0,
+            kept: LEAST_KEPT,
+            spare: 0,
+            given_back: 0,
             set_aside: Vec::new(),
             made: 0,
         }
@@ -117,7 +134,7 @@ impl Slots {
     /// How many free slots may have physical memory.
     #[inline]
     pub(super) fn untrimmed(&self) -> usize {
-        self.free.len() - self.trimmed.min(self.free.len())
+        self.free.len() - self.trimmed
     }
 
     /// How many slots were made.
@@ -139,7 +156,11 @@ impl Slots {
     #[inline]
     pub(super) fn take_free(&mut self) -> Option<Stack> {
         let base = self.free.pop()?;
-        self.trimmed = self.trimmed.min(self.free.len());
+        if self.trimmed > self.free.len() {
+            self.trimmed = self.free.len();
+            self.kept = (self.kept + 1).min(MOST_KEPT);
+        }
+        self.spare = self.spare.min(self.free.len() - self.trimmed);
         Some(self.stack_at(base))
     }
 
@@ -147,6 +168,36 @@ impl Slots {
     #[inline]
     pub(super) fn give_back(&mut self, stack: &Stack) {
         self.free.push(stack.base);
+    }
+
+    /// Gives back the memory of two slots if more have some than are kept. To be called after each
+    /// [`Slots::give_back`].
+    #[inline]
+    pub(super) fn shrink_gradually(&mut self, in_use: usize) {
+        self.given_back += 1;
+        if self.given_back > REVIEW_PERIOD * self.kept {
+            self.review();
+        }
+        if self.free.len() - self.trimmed > self.kept + in_use {
+            self.trim_at_most(2);
+        }
+    }
+
+    /// Gives back the memory of all free slots but a few, and keeps no more from now on.
+    pub(super) fn trim_spare(&mut self) {
+        self.kept = LEAST_KEPT;
+        let with_memory = self.free.len() - self.trimmed;
+        if with_memory > LEAST_KEPT {
+            self.trim_at_most(with_memory - LEAST_KEPT);
+        }
+    }
+
+    /// Keeps less if there was memory that no process needed.
+    #[cold]
+    fn review(&mut self) {
+        self.kept = (self.kept - self.spare.min(self.kept) / 2).max(LEAST_KEPT);
+        self.spare = self.free.len() - self.trimmed;
+        self.given_back = 0;
     }
 
     /// Sets a slot that was made and not used aside, for [`Slots::make`].

@@ -413,6 +413,12 @@ impl Inside<'_> {
         self.with_inner(|inner| inner.stacks.stats())
     }
 
+    /// Gives back the memory of free stacks, except of a few hundred. For a guest that is asked for
+    /// memory, as in a full garbage collection. About a microsecond for each stack.
+    pub fn trim_stacks(&self) {
+        self.with_inner(|inner| inner.stacks.trim_spare());
+    }
+
     /// As [`Inside::block_on`]; `f` also gets a random number, to choose among ready cases.
     pub fn block_on_random(&self, f: impl FnOnce(&mut Scheduler<Context>, u64) -> Attempt) -> Wake {
         let random = self.with_inner(Inner::next_random);
