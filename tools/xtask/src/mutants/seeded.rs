@@ -132,7 +132,7 @@ const SCHEDULER: &[Fault] = &[
     ),
     fault(
         "a mutex's last owner keeps the priority that it inherited",
-        "self.wake_process(next, Wake { case, ..wake }); } self.inherit(owner);",
+        "self.wake_process(next, Wake { case, ..wake }); } self.inherit_less(owner);",
         "self.wake_process(next, Wake { case, ..wake }); } let _ = owner;",
     ),
     fault(
