@@ -183,7 +183,8 @@ fn a_call_that_gives_way_is_not_warned_of() {
 #[test]
 fn a_long_piece_of_the_collectors_work_is_warned_of_by_name() {
     warns(
-        "local all = {}
+        "process.params.warn_blocked = 0.005
+         local all = {}
          for i = 1, 1000000 do all[i] = { i } end
          while true do collectgarbage() process.sleep(0.001) end",
         &[
