@@ -1,28 +1,52 @@
 //! Checks the direction of dependencies between our crates. The layers are sys, core, bindings,
-//! guests and tools. A crate may only depend on crates of earlier layers.
+//! formats, guests and tools. A crate may only depend on crates of the layers that its own layer
+//! names, which are earlier ones.
 
 use super::finding::Finding;
 
-/// The layers from the lowest to the highest: the directory of a layer's crates, and the layer's
-/// name.
-const LAYERS: [(&str, &str); 5] = [
-    ("runtime/sys/", "sys"),
-    ("runtime/core/", "core"),
-    ("bindings/", "bindings"),
-    ("guests/", "guests"),
-    ("tools/", "tools"),
+/// A layer: the directory of its crates, its name, and the layers that they may depend on.
+struct Layer {
+    directory: &'static str,
+    name: &'static str,
+    below: &'static [&'static str],
+}
+
+/// The layers from the lowest to the highest. A directory comes before the one that contains it.
+static LAYERS: [Layer; 6] = [
+    layer("runtime/sys/", "sys", &[]),
+    layer("runtime/core/", "core", &["sys"]),
+    layer("bindings/", "bindings", &["sys", "core"]),
+    layer("tools/formats/", "formats", &[]),
+    layer("guests/", "guests", &["sys", "core", "bindings", "formats"]),
+    layer(
+        "tools/",
+        "tools",
+        &["sys", "core", "bindings", "formats", "guests"],
+    ),
 ];
+
+const fn layer(
+    directory: &'static str,
+    name: &'static str,
+    below: &'static [&'static str],
+) -> Layer {
+    Layer {
+        directory,
+        name,
+        below,
+    }
+}
 
 /// A crate of the workspace.
 struct Member {
     file: String,
     name: String,
-    layer: usize,
+    layer: &'static Layer,
     /// The name and the line of each dependency.
     dependencies: Vec<(String, usize)>,
 }
 
-/// Finds dependencies on a crate that is not of an earlier layer. `manifests` holds the path and
+/// Finds dependencies on a crate of a layer that may not be used. `manifests` holds the path and
 /// the text of every manifest.
 pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -30,7 +54,7 @@ pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
     for (file, text) in manifests.iter().filter(|(file, _)| file != "Cargo.toml") {
         match LAYERS
             .iter()
-            .position(|(directory, _)| file.starts_with(directory))
+            .find(|layer| file.starts_with(layer.directory))
         {
             Some(layer) => members.push(Member::parse(file, text, layer)),
             None => findings.push(Finding::error(
@@ -45,8 +69,8 @@ pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
             let Some(other) = members.iter().find(|other| other.name == *dependency) else {
                 continue;
             };
-            if other.layer >= member.layer {
-                let (own, others) = (LAYERS[member.layer].1, LAYERS[other.layer].1);
+            let (own, others) = (member.layer.name, other.layer.name);
+            if !member.layer.below.contains(&others) {
                 let message = format!(
                     "{} ({own}) must not depend on {dependency} ({others})",
                     member.name
@@ -60,7 +84,7 @@ pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
 
 impl Member {
     /// Reads the parts of a manifest that this rule needs.
-    fn parse(file: &str, text: &str, layer: usize) -> Self {
+    fn parse(file: &str, text: &str, layer: &'static Layer) -> Self {
         let mut member = Self {
             file: file.to_owned(),
             name: String::new(),
@@ -139,6 +163,35 @@ mod checks {
             found("[target.'cfg(loom)'.dependencies]\nguest = { package = \"baton-lua\" }\n"),
             [4]
         );
+    }
+
+    #[test]
+    fn formats_stand_alone_below_guests_and_tools() {
+        let found = |file: &str, on: &str| {
+            let rest = format!("[dependencies]\n{on}.workspace = true\n");
+            let core = manifest("runtime/core/Cargo.toml", "baton-core", "");
+            let formats = manifest("tools/formats/Cargo.toml", "baton-formats", "");
+            let manifests = [core, formats, manifest(file, "trial", &rest)];
+            check(&manifests)
+                .iter()
+                .map(Finding::line)
+                .collect::<Vec<usize>>()
+        };
+        assert_eq!(found("guests/lua/Cargo.toml", "baton-formats"), NOWHERE);
+        assert_eq!(found("tools/baton/Cargo.toml", "baton-formats"), NOWHERE);
+        assert_eq!(found("runtime/sys/Cargo.toml", "baton-formats"), [4]);
+        assert_eq!(found("bindings/ffi/Cargo.toml", "baton-formats"), [4]);
+        assert_eq!(found("tools/formats/trial/Cargo.toml", "baton-core"), [4]);
+    }
+
+    #[test]
+    fn the_layers_below_are_earlier_ones() {
+        for (index, layer) in LAYERS.iter().enumerate() {
+            for below in layer.below {
+                let is_earlier = LAYERS[..index].iter().any(|other| other.name == *below);
+                assert!(is_earlier, "{} on {below}", layer.name);
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::finding::Finding;
 use super::source::Source;
 
 /// The directories of the crates that are checked.
-const LIBRARIES: [&str; 3] = ["runtime/", "bindings/", "guests/"];
+const LIBRARIES: [&str; 4] = ["runtime/", "bindings/", "guests/", "tools/formats"];
 
 /// How many re-exports of one name are followed.
 const REEXPORTS: usize = 4;

@@ -1,0 +1,184 @@
+//! Stacks of functions, without the lines at which they were, and without processes. The formats
+//! that show functions begin here.
+
+use std::collections::HashMap;
+
+use super::{Frame, FrameKind, Measure, Profile, Sample};
+use crate::interned::Interned;
+use crate::text;
+
+/// What one box of a flame graph stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// A function: its name, file, first line and kind.
+    Function {
+        name: String,
+        file: String,
+        first_line: u32,
+        kind: FrameKind,
+    },
+    /// An object that a process waited for, and its holder.
+    Wait { object: String, holder: String },
+    /// A stack without frames.
+    Unknown,
+}
+
+impl Place {
+    /// The function of a frame.
+    pub(super) fn of_frame(frame: &Frame) -> Self {
+        Self::Function {
+            name: frame.function.clone(),
+            file: frame.file.clone(),
+            first_line: frame.first_line,
+            kind: frame.kind,
+        }
+    }
+
+    /// What a sample waited for, if that is known.
+    pub(super) fn of_wait(sample: &Sample) -> Option<Self> {
+        let labels = &sample.labels;
+        let is_known = !labels.object.is_empty() || !labels.holder.is_empty();
+        is_known.then(|| Self::Wait {
+            object: labels.object.clone(),
+            holder: labels.holder.clone(),
+        })
+    }
+
+    /// The name with its place in the sources, as one visible line: `accept (server.lua:12)`.
+    pub(super) fn label(&self) -> String {
+        let label = match self {
+            Self::Function {
+                file,
+                first_line,
+                kind,
+                ..
+            } => {
+                let name = self.name();
+                match (file.as_str(), *first_line) {
+                    ("", _) if *kind == FrameKind::C => format!("{name} [C]"),
+                    ("", 0) => name,
+                    ("", line) => format!("{name} (line {line})"),
+                    (file, 0) => format!("{name} ({file})"),
+                    (file, line) => format!("{name} ({file}:{line})"),
+                }
+            }
+            Self::Wait { .. } | Self::Unknown => self.name(),
+        };
+        text::visible(&label)
+    }
+
+    /// The name alone, with the bytes that it has.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Function { name, .. } if name.is_empty() => "(anonymous)".to_owned(),
+            Self::Function { name, .. } => name.clone(),
+            Self::Wait { object, holder } => match (object.as_str(), holder.as_str()) {
+                (object, "") => format!("waits for {object}"),
+                ("", holder) => format!("waits for {holder}"),
+                (object, holder) => format!("waits for {object}, held by {holder}"),
+            },
+            Self::Unknown => "(unknown)".to_owned(),
+        }
+    }
+}
+
+/// What was measured at one stack of places.
+#[derive(Debug, Clone)]
+pub(super) struct Path {
+    /// Numbers of places, the outermost first. Never empty.
+    pub(super) places: Vec<u32>,
+    pub(super) value: u64,
+    pub(super) count: u64,
+}
+
+/// All stacks of a profile by places.
+#[derive(Debug)]
+pub(super) struct Merged {
+    pub(super) places: Interned<Place>,
+    /// In the order in which they came; no two have the same places.
+    pub(super) paths: Vec<Path>,
+}
+
+impl Merged {
+    /// Merges the stacks of a profile. In a profile of waits, what was waited for becomes the
+    /// innermost place.
+    pub(super) fn of(profile: &Profile) -> Self {
+        let mut places = Interned::default();
+        let mut paths: Vec<Path> = Vec::new();
+        let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
+        for sample in profile.samples() {
+            let mut path: Vec<u32> = profile
+                .frames(sample.stack)
+                .rev()
+                .map(|frame| places.add(Place::of_frame(frame)))
+                .collect();
+            if profile.measure == Measure::Waits
+                && let Some(wait) = Place::of_wait(sample)
+            {
+                path.push(places.add(wait));
+            }
+            if path.is_empty() {
+                path.push(places.add(Place::Unknown));
+            }
+            let next = paths.len();
+            let at = *known.entry(path.clone()).or_insert(next);
+            if at == next {
+                paths.push(Path {
+                    places: path,
+                    value: 0,
+                    count: 0,
+                });
+            }
+            paths[at].value = paths[at].value.saturating_add(sample.value);
+            paths[at].count = paths[at].count.saturating_add(sample.count);
+        }
+        Self { places, paths }
+    }
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+    use crate::profile::Labels;
+
+    #[test]
+    fn stacks_that_differ_only_in_lines_and_processes_are_one() {
+        let mut profile = Profile::new(Measure::CpuTime, "a.lua");
+        for (line, process) in [(2, 1), (3, 1), (2, 2)] {
+            let frame = Frame::lua("f", "a.lua", line).beginning_at(1);
+            let stack = profile.stack([frame]);
+            profile.add(stack, 10, 1, Labels::of_process("p", process));
+        }
+        let merged = Merged::of(&profile);
+        assert_eq!(merged.paths.len(), 1);
+        assert_eq!((merged.paths[0].value, merged.paths[0].count), (30, 3));
+        assert_eq!(merged.places.get(0).label(), "f (a.lua:1)");
+    }
+
+    #[test]
+    fn what_was_waited_for_is_the_innermost_place_of_a_profile_of_waits() {
+        for (measure, depth) in [(Measure::Waits, 2), (Measure::CpuTime, 1)] {
+            let mut profile = Profile::new(measure, "a.lua");
+            let stack = profile.stack([Frame::lua("f", "a.lua", 2)]);
+            let labels = Labels::default().waiting_for("mutex 'm'", "q");
+            profile.add(stack, 10, 1, labels);
+            let merged = Merged::of(&profile);
+            assert_eq!(merged.paths[0].places.len(), depth);
+            let last = *merged.paths[0].places.last().expect("a place");
+            let is_wait = merged.places.get(last).label() == "waits for mutex 'm', held by q";
+            assert_eq!(is_wait, measure == Measure::Waits);
+        }
+    }
+
+    #[test]
+    fn each_kind_of_place_has_a_label() {
+        let c = |name: &str, file: &str| Place::of_frame(&Frame::c(name, file)).label();
+        assert_eq!(c("read", ""), "read [C]");
+        assert_eq!(c("read", "libc.so.6"), "read (libc.so.6)");
+        let lua = |frame: Frame| Place::of_frame(&frame).label();
+        assert_eq!(lua(Frame::lua("", "", 3)), "(anonymous)");
+        let of_a_string = Frame::lua("f\n", "", 3).beginning_at(2);
+        assert_eq!(lua(of_a_string), "f\u{240a} (line 2)");
+        assert_eq!(Place::Unknown.label(), "(unknown)");
+    }
+}
