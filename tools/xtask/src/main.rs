@@ -7,7 +7,8 @@
 //! - [`tidy`] checks rules on the sources that no compiler checks.
 //! - [`generate`] writes the manual page, the completions and the book's reference pages.
 //! - [`deb`] makes a Debian package, and [`dist`] makes an archive for other systems.
-//! - [`peers`] installs the systems that the benches compare Baton with.
+//! - [`peers`] installs the systems that the benches compare Baton with, and [`readers`] the
+//!   programs that read the files which Baton writes.
 //! - [`stress`] repeats the concurrent tests, and [`soak`] runs the interpreter under a long load.
 //! - [`races`] runs the runtime's tests under ThreadSanitizer, and [`miri`] those that can in Miri.
 //! - [`mutants`] puts faults into the sources, which the tests must find.
@@ -25,6 +26,7 @@ mod mutants;
 mod packages;
 mod peers;
 mod races;
+mod readers;
 mod soak;
 mod stress;
 mod testing;
@@ -58,6 +60,8 @@ usage: cargo xtask <command>
                           --only: those whose name or file contains TEXT;
                           --shard: part K of N, counted from 0
   peers                   install the systems that the benches compare Baton with
+  readers                 install the programs that read profiles, traces, metrics and heaps, for
+                          the tests of tools/formats
   stress [--runs N] [--pinned|--load] [--release] [--at-once N] [--keep-going] [--only NAMES]
                           repeat the concurrent tests N times (200), pinned to one CPU and under
                           load
@@ -95,6 +99,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "tidy" => tidy::run_with(rest),
         "mutants" => mutants::run(rest),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
+        "readers" => without_arguments(command, rest).and_then(|()| readers::run()),
         "races" => without_arguments(command, rest).and_then(|()| races::run()),
         "miri" => without_arguments(command, rest).and_then(|()| miri::run()),
         "soak" => soak::run(rest),

@@ -14,7 +14,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::cargo::{Steps, cargo, cargo_with_flags, nothing_may_be_skipped};
 use crate::packages::{self, FOR_ALL_TESTS, FOR_TESTS, Package};
-use crate::{deb, dist, workspace};
+use crate::{deb, dist, readers, workspace};
 
 /// The fallbacks for older kernels: the compare-and-swap VM lock and the timer descriptor. Linux
 /// with membarrier and epoll_pwait2 does not need them.
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     } = parse(arguments)?;
     let wanted: Vec<Package> = match extent {
         Extent::Usual => FOR_TESTS.to_vec(),
-        Extent::All => [FOR_TESTS, FOR_ALL_TESTS].concat(),
+        Extent::All => [FOR_TESTS, FOR_ALL_TESTS, readers::PACKAGES].concat(),
     };
     let missing = packages::install_missing(&wanted);
     packages::warn_of_missing(&missing);
@@ -103,7 +103,13 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             ];
             run.tests("all but the benches, debug", &mut prepared(cargo(&usual)));
         }
-        Extent::All => run_all(&mut run, prepared),
+        Extent::All => {
+            if let Err(why) = readers::install() {
+                run.steps
+                    .skip("readers of profiles, traces, metrics and heaps", &why);
+            }
+            run_all(&mut run, prepared);
+        }
     }
     let outcome = run.steps.finish();
     say_what_was_not_run(extent, &missing, &skipped);

@@ -1,0 +1,180 @@
+//! `cargo xtask readers`: installs the programs that read the files which Baton writes.
+//!
+//! The tests of `tools/formats` give them its files. They come from PyPI and npm, in the versions
+//! that `tools/formats/tests/readers` lists, and go to `target/readers`. A copy of the list there
+//! says which versions are installed; the tests compare it, too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Outcome;
+use crate::packages::{self, Package, Probe};
+use crate::workspace;
+
+/// The programs that install and run the readers, and that are readers themselves.
+pub(crate) const PACKAGES: &[Package] = &[
+    package(
+        "python3-venv",
+        Probe::Program("python3", "-cimport venv, ensurepip"),
+    ),
+    package("nodejs", Probe::Program("node", "--version")),
+    package("npm", Probe::Program("npm", "--version")),
+    package("golang-go", Probe::Program("go", "version")),
+];
+
+const fn package(name: &'static str, probe: Probe) -> Package {
+    Package {
+        name,
+        probe,
+        needed_by: "the tests that give profiles, traces, metrics and heaps to the programs that \
+                    read them",
+    }
+}
+
+/// Readers that one program installs into a directory.
+struct Group {
+    /// The directory under `target/readers`.
+    name: &'static str,
+    /// The files that list the versions. The last one is copied when all is installed.
+    lists: &'static [&'static str],
+    /// The commands that install them there.
+    commands: fn(directory: &Path) -> Vec<Command>,
+}
+
+const GROUPS: [Group; 2] = [
+    Group {
+        name: "python",
+        lists: &["requirements.txt"],
+        commands: |directory| {
+            let mut venv = Command::new("python3");
+            venv.args(["-m", "venv"]).arg(directory);
+            let mut pip = Command::new(directory.join("bin/python"));
+            pip.args(["-I", "-m", "pip", "install", "--quiet"])
+                .args(["--disable-pip-version-check", "--no-deps", "-r"])
+                .arg(sources().join("requirements.txt"));
+            vec![venv, pip]
+        },
+    },
+    Group {
+        name: "node",
+        lists: &["package.json", "package-lock.json"],
+        commands: |directory| {
+            let mut npm = Command::new("npm");
+            npm.args([
+                "ci",
+                "--ignore-scripts",
+                "--no-audit",
+                "--no-fund",
+                "--silent",
+            ])
+            .current_dir(directory);
+            vec![npm]
+        },
+    },
+];
+
+/// The directory with the lists of versions.
+fn sources() -> PathBuf {
+    workspace::root().join("tools/formats/tests/readers")
+}
+
+/// `cargo xtask readers`: installs the Debian packages, too.
+pub(crate) fn run() -> Outcome {
+    let missing = packages::install_missing(PACKAGES);
+    packages::warn_of_missing(&missing);
+    install()
+}
+
+/// Installs the readers that are missing or have other versions.
+pub(crate) fn install() -> Outcome {
+    let place = workspace::target_directory("readers");
+    for group in &GROUPS {
+        group
+            .install(&place.join(group.name))
+            .map_err(|why| format!("readers in {}: {why}", group.name))?;
+    }
+    Ok(())
+}
+
+impl Group {
+    fn install(&self, directory: &Path) -> Outcome {
+        let stamp = directory.join("installed.txt");
+        let list = self.lists.last().ok_or("no list of versions")?;
+        let wanted = read(&sources().join(list))?;
+        if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+            return Ok(());
+        }
+        println!("==> installing readers in {}", directory.display());
+        // What an interrupted or older installation has left must not be mixed with the new one.
+        if directory.exists() {
+            fs::remove_dir_all(directory).map_err(|why| format!("cannot empty it: {why}"))?;
+        }
+        fs::create_dir_all(directory).map_err(|why| format!("cannot make it: {why}"))?;
+        let mut commands = (self.commands)(directory);
+        for list in self.lists {
+            write(&directory.join(list), &read(&sources().join(list))?)?;
+        }
+        for command in &mut commands {
+            let program = command.get_program().display().to_string();
+            match command.status() {
+                Ok(status) if status.success() => {}
+                Ok(status) => return Err(format!("{program}: {status}")),
+                Err(why) => return Err(format!("cannot start {program}: {why}")),
+            }
+        }
+        write(&stamp, &wanted)
+    }
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|why| format!("cannot read {}: {why}", file.display()))
+}
+
+fn write(file: &Path, text: &str) -> Outcome {
+    fs::write(file, text).map_err(|why| format!("cannot write {}: {why}", file.display()))
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    #[test]
+    fn every_version_is_pinned() {
+        let python = read(&sources().join("requirements.txt")).expect("the list for Python");
+        let lines = python.lines().filter(|line| !line.starts_with('#'));
+        assert!(lines.clone().count() > 0);
+        assert!(lines.clone().all(|line| line.contains("==")), "{python}");
+        let node = read(&sources().join("package.json")).expect("the list for node");
+        let node: serde_json::Value = serde_json::from_str(&node).expect("it is JSON");
+        let versions = node["dependencies"].as_object().expect("dependencies");
+        for version in versions.values() {
+            let version = version.as_str().expect("a version");
+            assert!(
+                version.starts_with(|first: char| first.is_ascii_digit()),
+                "{version}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_installed_is_left_as_it_is() {
+        let directory =
+            std::env::temp_dir().join(format!("baton-xtask-readers-{}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a directory for the trial");
+        let group = Group {
+            name: "trial",
+            lists: &["requirements.txt"],
+            commands: |_| vec![Command::new("false")],
+        };
+        let wanted = read(&sources().join("requirements.txt")).expect("the list");
+        write(&directory.join("installed.txt"), &wanted).expect("the trial's file");
+        assert_eq!(group.install(&directory), Ok(()));
+        write(&directory.join("installed.txt"), "older").expect("the trial's file");
+        let outcome = group.install(&directory);
+        let is_stamped = directory.join("installed.txt").exists();
+        fs::remove_dir_all(&directory).expect("the trial's directory");
+        assert!(outcome.is_err_and(|why| why.starts_with("false: ")));
+        assert!(!is_stamped);
+    }
+}
