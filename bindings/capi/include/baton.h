@@ -220,6 +220,12 @@ BATON_INSIDE void baton_stop(const void *vm);
 
 /* Asks the guest's `signalled` to be called inside the VM soon. */
 BATON_SIGNAL_HANDLER void baton_request_signalled(const void *vm);
+/* Whether the signal of this siginfo_t is an observer's. */
+BATON_SIGNAL_HANDLER int baton_is_observers(const void *info);
+/* Notes a SIGQUIT: an observer's request, or a user's request of a report. */
+BATON_SIGNAL_HANDLER void baton_note_quit(int is_observers);
+/* Appends what this thread runs to the request of an observer, if there is one. */
+BATON_SIGNAL_HANDLER void baton_note_running(const char *text, size_t size);
 /* Resumes the process (0: none) and wakes one waiter of the queue soon. */
 BATON_ANY_THREAD void baton_wake_from_outside(const void *vm, uint64_t process, uint64_t queue);
 /* Signals the semaphore once, soon. */
@@ -245,13 +251,16 @@ BATON_SIGNAL_HANDLER void baton_forget_signals(void);
 /* Takes the signals that have arrived, the earliest first, each once. Returns their number. */
 BATON_INSIDE size_t baton_take_signals(int *list);
 
+/* `info` is a siginfo_t. */
+typedef void (*baton_signal_handler)(int signal, const void *info, const void *context);
+
 /* Has `handler` called for a signal, until baton_unwatch_signal has been called as often. It is
    always the same handler. Returns 0, or the system's error. */
-BATON_INSIDE int baton_watch_signal(int signal, void (*handler)(int signal));
+BATON_INSIDE int baton_watch_signal(int signal, baton_signal_handler handler);
 BATON_INSIDE void baton_unwatch_signal(int signal);
 /* Sets the action of a signal for the time when nobody watches it. NULL: the default action. By the
    VM's owner, inside or outside. */
-BATON_INSIDE void baton_set_signal_action(int signal, void (*handler)(int signal));
+BATON_INSIDE void baton_set_signal_action(int signal, baton_signal_handler handler);
 
 /* The number of a signal by its name without "SIG". 0: it is unknown. -1: it cannot be caught. */
 BATON_ANY_THREAD int baton_signal_number(const char *name);

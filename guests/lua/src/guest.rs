@@ -1,12 +1,15 @@
 //! Lua as a guest of the runtime.
 
-use crate::wording::WORDING;
+use crate::inside::{stacks, target};
 use baton_core::guest::{Guest, RetakePolicy};
-use baton_core::sched::{ProcessId, State, describe_wait};
+use baton_core::sched::ProcessId;
 use baton_core::vm::Inside;
+use baton_observe::observer;
+use baton_observe::quit::{self, By, Left};
 use baton_sys::activity::threads_of_this_program;
-use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::ffi::{c_char, c_int, c_void};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 unsafe extern "C" {
@@ -19,21 +22,14 @@ unsafe extern "C" {
     fn baton_lua_warn_thread(holder: *mut c_void, waiter: *mut c_void, is_bound: c_int);
     fn baton_lua_request_safepoint(process: *mut c_void);
     fn baton_lua_signalled(vm: *mut c_void);
-    fn baton_lua_report_wanted() -> c_int;
     fn baton_lua_forked();
     fn baton_lua_scheduler_hook(current: *mut c_void, suggested: *mut c_void) -> u64;
     fn baton_lua_switch_hook(from: *mut c_void, to: *mut c_void);
     fn baton_lua_exit_status() -> c_int;
     fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_ffi_threads(vm: *const c_void) -> c_int;
-    fn baton_lua_begin_report(heading: *const c_char);
-    fn baton_lua_end_report(is_last: c_int);
-    fn baton_lua_report_process(
-        process: *mut c_void,
-        state: *const c_char,
-        blocker: *const c_char,
-        since: f64,
-    );
+    fn baton_lua_post_notice(text: *const c_char, size: usize);
+    fn baton_lua_end_notices(forever: c_int);
 }
 
 /// The guest of one VM.
@@ -44,9 +40,6 @@ pub(crate) struct LuaGuest {
     switches_at_check: AtomicU64,
     /// How often one was suspected since then.
     checks: AtomicU32,
-    /// A report is being made. Reading a process's state enters the VM, which may find the next
-    /// request for a report. This report answers that request, too.
-    is_reporting: AtomicBool,
 }
 
 /// The time without a switch before the program's threads are counted. It doubles each time.
@@ -57,18 +50,8 @@ const MOST_DOUBLINGS: u32 = 12;
 /// timeout.
 const MAY_CALL_BACK: c_int = 1;
 
-/// A state in reports.
-fn name_of(state: State) -> &'static str {
-    match state {
-        State::Running => "running",
-        State::Runnable => "runnable",
-        State::Waiting => "waiting",
-        State::Sleeping => "sleeping",
-        State::Suspended => "suspended",
-        State::Foreign => "foreign",
-        State::Dead => "dead",
-    }
-}
+/// The maximal number of frames of each stack that a report reads: one more than it shows.
+const MOST_REPORTED: c_int = 23;
 
 fn pointer(user_data: usize) -> *mut c_void {
     user_data as *mut c_void
@@ -80,7 +63,6 @@ impl LuaGuest {
             record,
             switches_at_check: AtomicU64::new(u64::MAX),
             checks: AtomicU32::new(0),
-            is_reporting: AtomicBool::new(false),
         }
     }
 
@@ -106,7 +88,7 @@ impl LuaGuest {
             self.checks.store(0, Ordering::Relaxed);
             return Some(FIRST_CHECK);
         }
-        let own = vm.own_threads() + usize::try_from(own).unwrap_or(0);
+        let own = vm.own_threads() + usize::try_from(own).unwrap_or(0) + observer::threads();
         if threads_of_this_program() == Some(own) && may_wake == MAY_CALL_BACK {
             return None;
         }
@@ -116,53 +98,26 @@ impl LuaGuest {
 
     /// Writes on standard error what every process is doing. The program waits until it is read
     /// only if it then ends.
-    fn report(&self, vm: &Inside<'_>, heading: &str, is_last: bool) {
-        // Relaxed: inside the VM, whose lock orders it.
-        if self.is_reporting.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let names = vm.thread_names();
-        let processes: Vec<ProcessId> = vm.sched(|sched| sched.iter().collect());
-        let describe = |pid| {
-            let (user_data, state, blocker) = vm.sched(|sched| {
-                let blocker = describe_wait(sched, &WORDING, &names, pid);
-                (sched.user_data(pid), sched.state(pid), blocker)
-            });
-            (user_data, name_of(state), blocker, vm.idle_for(pid))
-        };
-        let lines: Vec<_> = processes.into_iter().map(describe).collect();
-        // No other thread may get the VM while the C half reads the states.
-        vm.set_retaking(false);
-        // SAFETY: the caller is inside, and what it calls here uses no token.
-        unsafe { Inside::assume(vm) }.foreign(|| {
-            if let Ok(heading) = CString::new(heading) {
-                // SAFETY: a C string; the report that begins is ended below.
-                unsafe { baton_lua_begin_report(heading.as_ptr()) };
-            }
-            for (user_data, state, blocker, since) in &lines {
-                let (state, blocker) = (CString::new(*state), CString::new(blocker.as_str()));
-                let (Ok(state), Ok(blocker)) = (state, blocker) else {
-                    continue;
-                };
-                let since = since.map_or(-1.0, |since| since.as_secs_f64());
-                // SAFETY: the user data is a live record: the list was taken from the scheduler
-                // inside the VM, and no process has run since. The function only reads states of
-                // processes that wait or are outside.
-                unsafe {
-                    baton_lua_report_process(
-                        pointer(*user_data),
-                        state.as_ptr(),
-                        blocker.as_ptr(),
-                        since,
-                    )
-                };
-            }
-            // SAFETY: the report was begun above.
-            unsafe { baton_lua_end_report(is_last.into()) };
+    fn report(&self, inside: &Inside<'_>, heading: &str, is_last: bool) {
+        let processes = inside.view(|view| {
+            let all: Vec<ProcessId> = view.sched().iter().collect();
+            let names = view.thread_names();
+            all.into_iter()
+                .map(|process| stacks::process(view, &names, process, MOST_REPORTED))
+                .collect::<Vec<_>>()
         });
-        vm.set_retaking(true);
-        // Relaxed: as above.
-        self.is_reporting.store(false, Ordering::Relaxed);
+        let mut text = format!("baton: {heading}\n");
+        for process in processes {
+            // A string takes all that is written to it.
+            let _ = write!(text, "{process}");
+        }
+        // SAFETY: the text is readable. The first function copies it, and the second one waits.
+        unsafe {
+            baton_lua_post_notice(text.as_ptr().cast(), text.len());
+            if is_last {
+                baton_lua_end_notices(1);
+            }
+        }
     }
 }
 
@@ -256,9 +211,13 @@ impl Guest for LuaGuest {
     fn signalled(&self, inside: &Inside<'_>) {
         // SAFETY: the record of the VM outlives it; inside the VM.
         unsafe { baton_lua_signalled(pointer(self.record)) };
-        // SAFETY: no conditions.
-        if unsafe { baton_lua_report_wanted() } != 0 {
+        if quit::serve(By::Owner, target()) == Left::Report {
             self.report(inside, "processes", false);
         }
+    }
+
+    fn signal_waits(&self) {
+        // A report is the owner's.
+        let _ = quit::serve(By::Monitor, target());
     }
 }

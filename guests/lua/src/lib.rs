@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `guest` | the [`Guest`](baton_core::guest::Guest) of the runtime |
 //! | `bridge` | functions for the C half: processes, objects, timers |
+//! | `inside` | what observers ask: stacks, counters, parameters |
 //! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
 //! | `wording` | how reports name processes |
@@ -17,6 +18,7 @@
 mod bridge;
 mod ffi;
 mod guest;
+mod inside;
 mod parameters;
 mod program;
 mod settings;

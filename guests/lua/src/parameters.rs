@@ -341,6 +341,43 @@ fn set_from_text(parameters: &Parameters, access: &Access, text: &str) -> Result
     }
 }
 
+/// All parameters, and their values as texts that [`set_by_name`] takes.
+pub(crate) fn list_values(parameters: &Parameters) -> Vec<(String, String)> {
+    let text = |parameter: &Parameter| match get(parameters, &parameter.access) {
+        Value::Number(number) | Value::Whole(number) => number.to_string(),
+        Value::Switch(on) => on.to_string(),
+        Value::Word(word) => word.to_string_lossy().into_owned(),
+    };
+    PARAMETERS
+        .iter()
+        .map(|parameter| {
+            (
+                parameter.name.to_string_lossy().into_owned(),
+                text(parameter),
+            )
+        })
+        .collect()
+}
+
+/// Sets a parameter. On any thread.
+///
+/// # Errors
+/// What was expected and what came.
+pub(crate) fn set_by_name(parameters: &Parameters, name: &str, value: &str) -> Result<(), String> {
+    let named = |parameter: &&Parameter| parameter.name.to_bytes() == name.as_bytes();
+    let parameter = PARAMETERS.iter().find(named).ok_or_else(|| {
+        let names: Vec<_> = PARAMETERS
+            .iter()
+            .map(|parameter| parameter.name.to_string_lossy())
+            .collect();
+        format!(
+            "unknown parameter '{name}': one of {} expected",
+            names.join(", ")
+        )
+    })?;
+    set_from_text(parameters, &parameter.access, value).map_err(|why| format!("{name}: {why}"))
+}
+
 /// Sets parameters from the environment. Returns nonzero and writes a message if a value is wrong.
 ///
 /// # Safety

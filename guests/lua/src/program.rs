@@ -1,6 +1,7 @@
 //! A program: one VM, its main process on the program's first thread, and the exit status.
 
 use crate::guest::LuaGuest;
+use crate::inside;
 use baton_core::sched::SpawnOptions;
 use baton_core::vm::{Spawned, Vm};
 use baton_sys::{overflow, reserve, signals};
@@ -97,6 +98,7 @@ pub unsafe fn run_program(
         unsafe { baton_lua_simulate(seed) };
     }
     let _ = PROGRAM.set(Arc::clone(&vm));
+    inside::open(&vm);
     if let Err(error) = overflow::set_describe(describe_overflow) {
         return fail("cannot handle stack overflows", &error);
     }

@@ -2,7 +2,7 @@
 
 use baton_core::counters::Counters;
 use baton_core::sched::SchedCounters;
-use baton_core::vm::{Inside, Vm};
+use baton_core::vm::{Inside, View, Vm};
 use baton_sys::features::features;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The value of a counter.
 #[derive(Clone, Copy)]
-enum Count {
+pub(crate) enum Count {
     Number(u64),
     /// A number that differs between two runs of one program, because native threads race.
     OfThreads(u64),
@@ -18,16 +18,16 @@ enum Count {
 }
 
 /// A counter: its name in Lua programs, and its value.
-type NamedCount = (&'static CStr, Count);
+pub(crate) type NamedCount = (&'static CStr, Count);
 
-fn counters(vm: &Inside<'_>) -> Vec<NamedCount> {
-    [
-        of_scheduler(vm),
-        of_executor(vm),
-        of_spinning(vm),
-        present(vm),
-    ]
-    .concat()
+/// All counters. `threads` is the number of native threads: the view cannot count them.
+pub(crate) fn counters(view: &View<'_>, threads: usize) -> Vec<NamedCount> {
+    let mut counters = of_scheduler(view);
+    counters.extend(of_executor(view.vm()));
+    counters.extend(of_spinning(view));
+    counters.extend(present(view));
+    counters.extend(of_threads([(c"threads", threads as u64)]));
+    counters
 }
 
 fn numbers<const N: usize>(named: [(&'static CStr, u64); N]) -> Vec<NamedCount> {
@@ -40,7 +40,7 @@ fn of_threads<const N: usize>(named: [(&'static CStr, u64); N]) -> Vec<NamedCoun
 
 /// The scheduler's counters. The pattern has all fields, so a new one does not compile until it is
 /// named or left out here.
-fn of_scheduler(vm: &Inside<'_>) -> Vec<NamedCount> {
+fn of_scheduler(view: &View<'_>) -> Vec<NamedCount> {
     let SchedCounters {
         switches,
         yields,
@@ -57,7 +57,7 @@ fn of_scheduler(vm: &Inside<'_>) -> Vec<NamedCount> {
         foreign_calls: _,
         kept_aside,
         priorities_inherited: _,
-    } = vm.sched(|sched| *sched.counters());
+    } = *view.sched().counters();
     numbers([
         (c"switches", switches),
         (c"yields", yields),
@@ -75,7 +75,7 @@ fn of_scheduler(vm: &Inside<'_>) -> Vec<NamedCount> {
 }
 
 /// The executor's counters. The pattern has all fields, as in [`of_scheduler`].
-fn of_executor(vm: &Inside<'_>) -> Vec<NamedCount> {
+pub(crate) fn of_executor(vm: &Vm) -> Vec<NamedCount> {
     let Counters {
         beats,
         signals,
@@ -116,8 +116,8 @@ fn of_executor(vm: &Inside<'_>) -> Vec<NamedCount> {
     counters
 }
 
-fn of_spinning(vm: &Inside<'_>) -> Vec<NamedCount> {
-    let spin = vm.spin_tally();
+fn of_spinning(view: &View<'_>) -> Vec<NamedCount> {
+    let spin = view.spin_tally();
     let mut counters = numbers([
         (c"spins_hit", spin.accuracy.true_positives),
         (c"spins_failed", spin.accuracy.false_positives),
@@ -132,23 +132,19 @@ fn of_spinning(vm: &Inside<'_>) -> Vec<NamedCount> {
     counters
 }
 
-/// How many processes, threads and stacks there are now.
-fn present(vm: &Inside<'_>) -> Vec<NamedCount> {
-    let stacks = vm.stack_stats();
-    let mut counters = vm.sched(|sched| {
-        numbers([
-            (c"live", sched.live_count() as u64),
-            (c"runnable", sched.runnable_count() as u64),
-            (c"sleeping", sched.sleeping_count() as u64),
-            (c"foreign", sched.foreign_count() as u64),
-            (c"waiting_for_thread", sched.kept_aside_count() as u64),
-            (c"threads_named", sched.named_count() as u64),
-            (c"stacks_in_use", stacks.in_use as u64),
-            (c"stacks_free", stacks.free as u64),
-        ])
-    });
-    counters.extend(of_threads([(c"threads", vm.threads() as u64)]));
-    counters
+/// How many processes and stacks there are now.
+fn present(view: &View<'_>) -> Vec<NamedCount> {
+    let (sched, stacks) = (view.sched(), view.stack_stats());
+    numbers([
+        (c"live", sched.live_count() as u64),
+        (c"runnable", sched.runnable_count() as u64),
+        (c"sleeping", sched.sleeping_count() as u64),
+        (c"foreign", sched.foreign_count() as u64),
+        (c"waiting_for_thread", sched.kept_aside_count() as u64),
+        (c"threads_named", sched.named_count() as u64),
+        (c"stacks_in_use", stacks.in_use as u64),
+        (c"stacks_free", stacks.free as u64),
+    ])
 }
 
 /// A counter as C sees it.
@@ -169,7 +165,8 @@ struct Counter {
 unsafe extern "C" fn baton_counters(vm: &Vm, places: *mut Counter, room: usize) -> usize {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
-    let counters = counters(vm);
+    let threads = vm.threads();
+    let counters = vm.view(|view| counters(view, threads));
     for (index, (name, count)) in counters.iter().take(room).enumerate() {
         let (value, is_time) = match *count {
             // Races between native threads are not a part of a simulated run.

@@ -42,6 +42,7 @@ pub enum RetakePolicy {
 /// | [`switch_hook`](Guest::switch_hook) | the owner's | the loop's | inside | yes | no |
 /// | [`deadlocked`](Guest::deadlocked) | the owner's | the loop's | inside | yes | no |
 /// | [`forked`](Guest::forked) | the only one of the child | the process's | inside | yes | no |
+/// | [`signal_waits`](Guest::signal_waits) | the monitor | the monitor's | outside | no | no |
 /// | [`signalled`](Guest::signalled) | the owner's | a loop's or a process's | inside | yes | no |
 ///
 /// **Native thread.** The *owner* is the native thread that has the VM at the moment. It changes
@@ -230,6 +231,18 @@ pub trait Guest: Send + Sync + 'static {
     /// - VM: inside. A process may be current or not.
     /// - May call [`Vm`](crate::vm::Vm). It must not wait.
     fn signalled(&self, inside: &Inside<'_>);
+
+    /// Takes note that a request for [`signalled`](Guest::signalled) has not been served yet, and
+    /// does what can be done outside of the VM. The default does nothing.
+    ///
+    /// This is called at each poll of the monitor until the request is served: about each 2 ms
+    /// while a foreign call keeps the VM. It is not called while the monitor has not been started.
+    ///
+    /// - Thread: the monitor.
+    /// - Stack: the monitor's.
+    /// - VM: outside. It must not touch guest state.
+    /// - Must not call [`Vm`](crate::vm::Vm) or block for long.
+    fn signal_waits(&self) {}
 }
 
 /// The calls of a guest: a panic in one of them ends the program, with a message that names it.
@@ -328,6 +341,11 @@ impl GuestCalls {
             || "the guest's `forked`",
             || self.0.forked(inside, user_data),
         )
+    }
+
+    #[inline(always)]
+    pub(crate) fn signal_waits(&self) {
+        calling(|| "the guest's `signal_waits`", || self.0.signal_waits())
     }
 
     #[inline(always)]

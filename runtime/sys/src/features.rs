@@ -64,6 +64,13 @@ impl fmt::Display for Features {
     }
 }
 
+/// Whether the program has more rights than the user who has started it, as a setuid program has
+/// (`AT_SECURE`). Then it should not trust its environment.
+pub fn has_more_rights_than_its_user() -> bool {
+    // SAFETY: reads what the kernel has passed to the program.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

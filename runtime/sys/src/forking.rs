@@ -94,6 +94,14 @@ impl<T> ForkMutex<T> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As [`ForkMutex::renew`], for a mutex of which the child's thread holds no guard: what is
+    /// locked is locked by a thread that is gone.
+    pub fn renew_in_child(&self, _: &Child, value: T) {
+        // SAFETY: the proof says that there is no other thread. A guard of this thread would be one
+        // across the fork, which nobody but the forking code itself could hold.
+        unsafe { self.renew(value) };
+    }
+
     /// Makes the mutex anew, free and with this value. The old value is not dropped: a thread that
     /// is gone may have left it half changed.
     ///

@@ -11,6 +11,7 @@
 
 pub mod actions;
 pub mod arrivals;
+pub mod marked;
 pub mod names;
 
 use std::ffi::c_int;

@@ -1,7 +1,7 @@
 //! Handlers, alternate stacks, and signals to native threads.
 #![cfg(not(loom))]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -148,10 +148,10 @@ fn numbers_that_are_no_signals_are_refused() {
 fn a_signal_that_two_watch_has_its_former_action_after_both() {
     static FIRST: AtomicUsize = AtomicUsize::new(0);
     static ARRIVALS: Arrivals = Arrivals::new();
-    extern "C" fn first(_: c_int) {
+    extern "C" fn first(_: c_int, _: *const c_void, _: *const c_void) {
         FIRST.fetch_add(1, Ordering::Relaxed);
     }
-    extern "C" fn note(signal: c_int) {
+    extern "C" fn note(signal: c_int, _: *const c_void, _: *const c_void) {
         ARRIVALS.note(signal);
     }
     let raise = || {
@@ -178,10 +178,10 @@ fn a_signal_that_two_watch_has_its_former_action_after_both() {
 #[test]
 fn an_action_that_is_set_while_a_signal_is_watched_holds_afterwards() {
     static OWN: AtomicUsize = AtomicUsize::new(0);
-    extern "C" fn own(_: c_int) {
+    extern "C" fn own(_: c_int, _: *const c_void, _: *const c_void) {
         OWN.fetch_add(1, Ordering::Relaxed);
     }
-    extern "C" fn ignore(_: c_int) {}
+    extern "C" fn ignore(_: c_int, _: *const c_void, _: *const c_void) {}
     let raise = || {
         // SAFETY: the signal has a handler.
         assert_eq!(unsafe { libc::raise(libc::SIGPROF) }, 0);
@@ -199,11 +199,50 @@ fn an_action_that_is_set_while_a_signal_is_watched_holds_afterwards() {
 
 #[test]
 fn a_signal_that_cannot_be_watched_is_refused() {
-    extern "C" fn never(_: c_int) {}
+    extern "C" fn never(_: c_int, _: *const c_void, _: *const c_void) {}
     let mut watched = WatchedSignals::new();
     for number in [0, -1, 65, libc::SIGKILL, libc::SIGSTOP] {
         let error = watched.begin(number, never).expect_err("no such signal");
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{number}");
         watched.end(number); // nothing began
     }
+}
+
+/// A handler tells a signal with a mark from one without, and from one with another mark.
+#[test]
+fn a_mark_of_a_signal_is_recognized() {
+    use baton_sys::signals::marked;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    const SIGNAL: c_int = 45; // a real-time signal that nobody else uses
+    const MARK: usize = 0x1234_5678_9abc;
+    static MARKED: AtomicUsize = AtomicUsize::new(0);
+    static OTHERS: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn count(_: c_int, info: *const c_void, _: *const c_void) {
+        // SAFETY: the argument of a handler with SA_SIGINFO.
+        let which = match unsafe { marked::has_mark(info, MARK) } {
+            true => &MARKED,
+            false => &OTHERS,
+        };
+        which.fetch_add(1, Ordering::SeqCst);
+    }
+    let mut watched = WatchedSignals::new();
+    watched.begin(SIGNAL, count).expect("it can be caught");
+    let me = i32::try_from(std::process::id()).expect("it fits");
+    marked::send(me, SIGNAL, MARK).expect("it is sent");
+    while MARKED.load(Ordering::SeqCst) == 0 {
+        std::hint::spin_loop();
+    }
+    assert_eq!(OTHERS.load(Ordering::SeqCst), 0);
+    marked::send(me, SIGNAL, MARK + 1).expect("it is sent");
+    while OTHERS.load(Ordering::SeqCst) < 1 {
+        std::hint::spin_loop();
+    }
+    // SAFETY: the signal has a handler.
+    unsafe { libc::raise(SIGNAL) };
+    while OTHERS.load(Ordering::SeqCst) < 2 {
+        std::hint::spin_loop();
+    }
+    assert_eq!(MARKED.load(Ordering::SeqCst), 1);
+    watched.end(SIGNAL);
+    assert!(marked::send(i32::MAX, SIGNAL, MARK).is_err());
 }

@@ -69,8 +69,7 @@ impl Measure {
     /// What a sample's count counts.
     fn counted(self) -> &'static str {
         match self {
-            Self::CpuTime | Self::WallTime => "samples",
-            Self::Waits => "waits",
+            Self::CpuTime | Self::WallTime | Self::Waits => "samples",
             Self::Allocation => "allocations",
         }
     }

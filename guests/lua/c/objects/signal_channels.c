@@ -15,15 +15,21 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 static uint64_t bit_of(int signal) { return (uint64_t)1 << (signal - 1); }
 
-static void on_signal(int signal) {
+static void on_signal(int signal, const void *info, const void *context) {
   const int saved_errno = errno;
-  baton_note_signal(signal);
-  baton_lua_ask_for_safepoint();
+  (void)context;
+  if (signal == SIGQUIT && baton_lua_is_observers(info)) {
+    baton_lua_quit(1);
+  } else {
+    baton_note_signal(signal);
+    baton_lua_ask_for_safepoint();
+  }
   errno = saved_errno;
 }
 

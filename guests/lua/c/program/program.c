@@ -233,15 +233,19 @@ static int end_others(struct baton_process *process) {
   resumed.previous = process->resumed;
   resumed.process = process;
   resumed.L = last;
+  baton_enter(process->L); /* others look at the list only while nobody is inside */
   baton_signal_fence();
   process->resumed = &resumed;
+  baton_leave(process->L);
   lua_pushcfunction(last, wait_for_rest);
   if (lua_pcall(last, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(last, -1);
   lua_settop(last, 0);
   baton_lua_set_interruptible(0);
   baton_lua_finish(last, 0);
+  baton_enter(process->L);
   process->resumed = resumed.previous;
   baton_signal_fence();
+  baton_leave(process->L);
   return status;
 }
 

@@ -22,7 +22,6 @@ void baton_lua_forked(void);
 
 /* signals.c */
 void baton_lua_signalled(struct baton_vm *vm); /* Inside the VM. */
-int baton_lua_report_wanted(void);
 void baton_lua_set_interruptible(int on);
 
 /* }====================================================== */

@@ -1,7 +1,7 @@
 /*
-** The program's signals: SIGINT raises an error in the main process, SIGQUIT reports on all
-** processes. The handlers only note the signal and request a safepoint. In other files they call
-** only functions of seam/signal_safe.c.
+** The program's signals: SIGINT raises an error in the main process, SIGQUIT serves an observer's
+** request, or else reports on all processes. The handlers only note the signal and request a
+** safepoint. In other files they call only functions of seam/signal_safe.c.
 */
 #include "program/program.h"
 #include "io/io.h"
@@ -14,13 +14,15 @@
 
 static int is_watching; /* set once */
 
-static volatile sig_atomic_t interrupt_wanted, report_wanted;
+static volatile sig_atomic_t interrupt_wanted;
 
 /* Whether SIGINT has come since the main process was last made interruptible. */
 static volatile sig_atomic_t was_interrupted;
 
-static void on_interrupt(int signal) {
+static void on_interrupt(int signal, const void *info, const void *context) {
   const int saved_errno = errno;
+  (void)info;
+  (void)context;
   if (baton_lua_command_has_interrupts()) return;
   if (was_interrupted) {
     baton_lua_end_by_signal(signal);
@@ -32,16 +34,16 @@ static void on_interrupt(int signal) {
   errno = saved_errno;
 }
 
-static void on_quit(int signal) {
+static void on_quit(int signal, const void *info, const void *context) {
   const int saved_errno = errno;
   (void)signal;
-  report_wanted = 1;
-  baton_lua_ask_for_safepoint();
+  (void)context;
+  baton_lua_quit(baton_lua_is_observers(info));
   errno = saved_errno;
 }
 
 /* Sets a signal's action inside the VM, as channels of signals do. */
-static void set_action(int signal, void (*handler)(int)) {
+static void set_action(int signal, baton_signal_handler handler) {
   const struct baton_process *process = baton_gate_process();
   lua_State *L = process->L;
   baton_enter(L);
@@ -59,12 +61,6 @@ void baton_lua_set_interruptible(int on) {
   if (!is_watching) return;
   was_interrupted = 0;
   set_action(SIGINT, on ? on_interrupt : NULL);
-}
-
-int baton_lua_report_wanted(void) {
-  int wanted = report_wanted;
-  report_wanted = 0;
-  return wanted;
 }
 
 /* Called inside the VM, at a safepoint of any process or in the executor's loop. */

@@ -14,6 +14,10 @@
 
 #include "seam/guest.h"
 
+const char *baton_lua_called_as(struct lua_State *L, struct CallInfo *ci, const char **name) {
+  return getfuncname(L, ci, name);
+}
+
 const char *baton_lua_called_name(struct lua_State *L, struct CallInfo *ci) {
   const char *name = NULL;
   return getfuncname(L, ci, &name) != NULL ? name : NULL;

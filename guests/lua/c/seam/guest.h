@@ -106,6 +106,13 @@ int baton_lua_report_overflow(uintptr_t address);
 /* The name by which the function of a frame was called, as Lua's messages give it, or NULL. The
    frames must not change: they belong to the calling thread, or are stopped. */
 const char *baton_lua_called_name(lua_State *L, struct CallInfo *ci);
+/* What the function was called as, such as "method", or NULL; also sets its name. As above. */
+const char *baton_lua_called_as(lua_State *L, struct CallInfo *ci, const char **name);
+/* Handles SIGQUIT: notes it, appends what this thread runs to an observer's request, and requests a
+   safepoint. */
+void baton_lua_quit(int is_observers);
+/* Whether the signal of this siginfo_t is an observer's. The program must not receive that. */
+int baton_lua_is_observers(const void *info);
 
 /* safepoints.c */
 /* The running process, if it belongs to the VM of `L`. (internals.h has an inline version.) */

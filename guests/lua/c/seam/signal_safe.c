@@ -4,9 +4,11 @@
 **
 ** They call only each other and functions that POSIX calls async-signal-safe: write, memcpy,
 ** strcmp, strlen, strnlen, sigemptyset, sigaction and raise. They take no lock, allocate nothing
-** and do not enter the VM. One call leads to Rust: `baton_request_signalled`. It sets a bit and
-** writes to a descriptor; inside the VM it calls `baton_lua_preempt` instead. `on_signal` also
-** calls `baton_note_signal`, which changes two atomics.
+** and do not enter the VM. Some calls lead to Rust. `baton_request_signalled` sets a bit and writes
+** to a descriptor; inside the VM it calls `baton_lua_preempt` instead. `baton_note_quit` sets an
+** atomic. `baton_note_running` opens a file, checks its owner and writes to it, by system calls.
+** `baton_is_observers` reads what the system says of the signal.
+** `on_signal` also calls `baton_note_signal`, which changes two atomics.
 **
 ** Their callers are the handlers: `on_interrupt` and `on_quit` (program/signals.c), `on_signal`
 ** (objects/signal_channels.c), and in Rust those of the preemption signal and of faults.
@@ -134,6 +136,32 @@ static void add_function(struct text *text, lua_State *L) {
       add_number(text, (uintptr_t)function, 16);
     }
   }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** SIGQUIT
+** ======================================================= */
+
+int baton_lua_is_observers(const void *info) { return baton_is_observers(info); }
+
+/* Outside the VM the frames of the process are at rest, and its function can be named. */
+void baton_lua_quit(int is_observers) {
+  const struct baton_process *process = baton_gate_process();
+  struct text text = {.size = 0};
+  baton_note_quit(is_observers);
+  if (is_observers && process != NULL) {
+    add_title(&text, process);
+    if ((baton_gate_here()->gate & 1) == 0 || process->global == NULL) {
+      add(&text, " computes");
+    } else {
+      add(&text, " is in ");
+      add_function(&text, baton_lua_innermost(process));
+    }
+    baton_note_running(text.bytes, text.size);
+  }
+  baton_lua_ask_for_safepoint();
 }
 
 /* }====================================================== */

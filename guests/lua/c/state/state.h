@@ -171,13 +171,29 @@ const char *baton_lua_spawn_site(const struct baton_process *process, char *text
 /* console.c */
 void baton_lua_set_console(baton_console_write write);
 
-/* report.c */
-/* Makes and writes a report on all processes. Outside the VM, while no other process can run. */
-void baton_lua_begin_report(const char *heading);
-void baton_lua_end_report(int is_last);
-/* `since`: the seconds since the process last ran; negative: not known. */
-void baton_lua_report_process(
-    struct baton_process *process, const char *state, const char *blocker, double since);
+/* notices.c */
+/* Called when the program ends: waits a moment until the messages are written, or for ever. */
+void baton_lua_end_notices(int forever);
+
+/* report.c. No process runs meanwhile. */
+enum { BATON_FRAME_MAIN, BATON_FRAME_LUA, BATON_FRAME_C };
+struct baton_frame {
+  char source[LUA_IDSIZE]; /* as messages give it */
+  int line;                /* 0: not known */
+  int defined;             /* the line where the function begins; 0: not known */
+  int kind;
+  const char *called_as; /* such as "method"; NULL: not known */
+  const char *name;
+  lua_CFunction function; /* NULL for functions in Lua */
+};
+/* `frame` is NULL after the last frame of each stack. Its texts are valid during the visit. */
+typedef void (*baton_frame_visitor)(void *context, const struct baton_frame *frame);
+/* Visits the frames of the process's coroutines, the innermost first, and then its own. Of each
+   stack at most `most`. */
+void baton_lua_visit_frames(
+    const struct baton_process *process, int most, baton_frame_visitor visit, void *context);
+/* Its number in messages. */
+uint64_t baton_lua_number(const struct baton_process *process);
 
 /* }====================================================== */
 
@@ -187,10 +203,6 @@ void baton_lua_report_process(
 
 /* console.c */
 void baton_io_write_error(const char *text, size_t size);
-
-/* notices.c */
-/* Called when the program ends: waits a moment until the messages are written, or for ever. */
-void baton_lua_end_notices(int forever);
 
 /* }====================================================== */
 

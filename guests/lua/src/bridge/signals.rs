@@ -1,7 +1,7 @@
 //! Signals: notes of handlers, actions, names.
 
 use baton_sys::owner_cell::OwnerCell;
-use baton_sys::signals::actions::WatchedSignals;
+use baton_sys::signals::actions::{Handler, WatchedSignals};
 use baton_sys::signals::arrivals::{Arrivals, MOST_SIGNALS};
 use baton_sys::signals::names::{NameError, number_of};
 use std::ffi::{CStr, c_char, c_int};
@@ -42,7 +42,7 @@ unsafe extern "C" fn baton_take_signals(list: *mut c_int) -> usize {
 /// Has a handler called for a signal. Returns 0, or the system's error.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_watch_signal(signal: c_int, handler: extern "C" fn(c_int)) -> c_int {
+extern "C" fn baton_watch_signal(signal: c_int, handler: Handler) -> c_int {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let begun = unsafe {
         WATCHED.with(|watched| {
@@ -66,7 +66,7 @@ extern "C" fn baton_unwatch_signal(signal: c_int) {
 /// Sets the action of a signal for the time when nobody watches it; null: the default action.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_set_signal_action(signal: c_int, handler: Option<extern "C" fn(c_int)>) {
+extern "C" fn baton_set_signal_action(signal: c_int, handler: Option<Handler>) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     unsafe { WATCHED.with(|watched| watched.set_action(signal, handler)) };
 }

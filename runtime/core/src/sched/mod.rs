@@ -131,7 +131,9 @@ pub use life::spawn::SpawnOptions;
 pub use report::counters::SchedCounters;
 pub use report::cycles::Link;
 pub use report::listing::Blocker;
-pub use report::waits::{ThreadNames, Wording, describe_cycle, describe_wait};
+pub use report::waits::{
+    ThreadNames, Wording, describe_cycle, describe_wait, describe_wait_and_holder,
+};
 pub use run::choose::RunQueueSummary;
 pub use run::handoff::Handoff;
 pub use sync::readiness::{Edition, Readiness, Watch};

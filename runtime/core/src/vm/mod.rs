@@ -20,6 +20,7 @@
 //! | native threads | [`bind_to_thread`](Inside::bind_to_thread), [`set_pinned`](Inside::set_pinned) | inside |
 //! | events from other threads | [`wake_from_outside`](Vm::wake_from_outside), [`resume_from_outside`](Vm::resume_from_outside), [`signal_from_outside`](Vm::signal_from_outside) | any thread |
 //! | events from signal handlers | [`request_signalled`](Vm::request_signalled), [`Waker::wake`] | any thread, signal handlers |
+//! | the state of processes, for another thread | [`look`](Vm::look) | any other thread |
 //! | settings, counts | [`parameters`](Vm::parameters), [`counters`](Vm::counters) | any thread |
 //!
 //! # Files
@@ -33,7 +34,7 @@
 //! | `lock/` | the VM lock and the native threads |
 //! | `idle/` | the owner's wait; posts and descriptors |
 //! | `preempt/` | the monitor and its preempt requests |
-//! | `ext/` | hooks, simulation, fork, wake-ups by signal handlers |
+//! | `ext/` | hooks, simulation, fork, looks of other threads, wake-ups by signal handlers |
 //!
 //! A process waits with [`Inside::block_on`], and for one of several objects with
 //! [`Inside::block_on_random`]:
@@ -124,6 +125,7 @@ mod preempt;
 mod switch;
 
 pub use api::spawn::{LastAccount, SpawnError, Spawned};
+pub use ext::look::{NoLook, View};
 pub use ext::waker::{WakeAction, Waker};
 pub use idle::descriptors::{Keep, MOST_DESCRIPTORS, News};
 pub use inside::{ForeignCall, Inside};
@@ -142,7 +144,7 @@ use baton_sys::owner_cell::OwnerCell;
 use baton_sys::parking::Park;
 use baton_sys::poller::{Events, Poller, WakeUpTimer};
 use baton_sys::stack::{Stack, StackPool};
-use ext::{fork, hooks, waker};
+use ext::{fork, hooks, look, waker};
 use idle::descriptors;
 use lock::{affinity, held_threads, thread_queue};
 use preempt::monitor::Monitor;
@@ -243,6 +245,8 @@ mod request {
     pub(super) const SIGNALLED: u32 = 2;
     /// A waker was called (see `ext/waker.rs`).
     pub(super) const WOKEN: u32 = 4;
+    /// Another thread wants to look at the state of the VM (see `ext/look.rs`).
+    pub(super) const LOOK: u32 = 8;
 }
 
 /// Bits: why switches do not take the fast path. At present any bit sends them to the slow path.
@@ -303,6 +307,7 @@ pub struct Vm {
     thawed: Condvar,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
+    looks: look::Looks,
     monitor: Arc<Monitor>,
     /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
     wake_up_timer: Option<WakeUpTimer>,
@@ -383,6 +388,7 @@ impl Vm {
                 .ok()
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
+            looks: look::Looks::default(),
             monitor,
             watch: Mutex::new(decide::PollState::default()),
             parameters,
@@ -454,18 +460,24 @@ impl Inside<'_> {
     /// });
     /// ```
     pub fn parameters_changed(&self) {
-        self.with_inner(|inner| {
-            // More native threads may be allowed now, and deadlines may be earlier.
-            inner.wake_next_in_queue();
-            self.update_hints(inner);
-        });
-        // Waiting threads may have a shorter time limit now.
-        self.lock_state().wake_all();
-        self.beat_changed();
+        self.with_inner(|inner| self.apply_parameters(inner));
+        self.tell_of_parameters();
     }
 }
 
 impl Vm {
+    fn apply_parameters(&self, inner: &mut Inner) {
+        // More native threads may be allowed now, and deadlines may be earlier.
+        inner.wake_next_in_queue();
+        self.update_hints(inner);
+    }
+
+    fn tell_of_parameters(&self) {
+        // Waiting threads may have a shorter time limit now.
+        self.lock_state().wake_all();
+        self.beat_changed();
+    }
+
     /// Applies a changed parameter `beat`: the monitor reads it again.
     pub fn beat_changed(&self) {
         if self.parameters.beat.get().is_zero() {

@@ -1,9 +1,13 @@
 //! Signals that several parts of a program watch, and their actions while none does.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::io;
 
 use super::arrivals::MOST_SIGNALS;
+
+/// A handler: it gets the signal's number, what the system says of it (a `siginfo_t`), and the
+/// interrupted context.
+pub type Handler = extern "C" fn(c_int, *const c_void, *const c_void);
 
 /// How many watch each signal, and its action while there are none.
 pub struct WatchedSignals {
@@ -35,13 +39,13 @@ impl WatchedSignals {
             .is_some_and(|watched| watched.count > 0)
     }
 
-    /// Begins to watch a signal: `handler` is called with its number, on whichever thread gets it.
-    /// It must be async-signal-safe, preserve `errno` and not unwind. All who watch the same signal
-    /// have the same handler.
+    /// Begins to watch a signal: `handler` is called on whichever thread gets it. It must be
+    /// async-signal-safe, preserve `errno` and not unwind. All who watch the same signal have the
+    /// same handler.
     ///
     /// # Errors
     /// `EINVAL` for a number that is no signal or that cannot be caught.
-    pub fn begin(&mut self, signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
+    pub fn begin(&mut self, signal: c_int, handler: Handler) -> io::Result<()> {
         let watched = self.of(signal)?;
         if watched.count == 0 {
             let action = action(handler as *const () as libc::sighandler_t);
@@ -72,7 +76,7 @@ impl WatchedSignals {
 
     /// Sets the action of a signal for the time when nobody watches it: a handler, as for
     /// [`begin`](Self::begin), or the default action.
-    pub fn set_action(&mut self, signal: c_int, handler: Option<extern "C" fn(c_int)>) {
+    pub fn set_action(&mut self, signal: c_int, handler: Option<Handler>) {
         let Ok(watched) = self.of(signal) else { return };
         let action = action(handler.map_or(libc::SIG_DFL, |handler| {
             handler as *const () as libc::sighandler_t
@@ -97,7 +101,7 @@ fn action(handler: libc::sighandler_t) -> libc::sigaction {
     // SAFETY: all-zero bytes are a valid sigaction: an empty mask on Linux.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
-    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK | libc::SA_SIGINFO;
     action
 }
 

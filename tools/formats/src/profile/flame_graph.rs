@@ -246,10 +246,10 @@ mod checks {
         let svg = drawn(&profile);
         for expected in [
             "<title>Waits of a.lua</title>",
-            "<title>all\n1.00 µs, 100.0 %, 4 waits</title>",
-            "<title>serve (a.lua:1)\n1.00 µs, 100.0 %, 4 waits</title>",
-            "<title>lock [C]\n750 ns, 75.0 %, 3 waits</title>",
-            "<title>waits for mutex &lt;m&gt;, held by p\n750 ns, 75.0 %, 3 waits</title>",
+            "<title>all\n1.00 µs, 100.0 %, 4 samples</title>",
+            "<title>serve (a.lua:1)\n1.00 µs, 100.0 %, 4 samples</title>",
+            "<title>lock [C]\n750 ns, 75.0 %, 3 samples</title>",
+            "<title>waits for mutex &lt;m&gt;, held by p\n750 ns, 75.0 %, 3 samples</title>",
         ] {
             assert!(svg.contains(expected), "{expected}\n{svg}");
         }

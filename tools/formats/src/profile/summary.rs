@@ -261,7 +261,7 @@ impl fmt::Display for Summary {
         writeln!(
             out,
             "\n{:>VALUE_WIDTH$}{:SHARE_WIDTH$}{:>VALUE_WIDTH$}  waited for",
-            "time", "", "waits"
+            "time", "", "samples"
         )?;
         for wait in &self.waits {
             let (total, share) = (self.value(wait.total), self.share(wait.total));
@@ -346,11 +346,11 @@ CPU time of a.lua: 1.00 s in 100 samples over 2.00 s, one each 10.0 ms
         profile.add(stack, 1_000, 1, labels(2).waiting_for("mutex 'm'", "q"));
         profile.add(stack, 1_000, 2, labels(2).waiting_for("channel\n", ""));
         let expected = "\
-Waits: 5.00 µs in 4 waits
+Waits: 5.00 µs in 4 samples
      self            total          function
   5.00 µs 100.0 %  5.00 µs 100.0 %  lock [C]
 
-     time            waits  waited for
+     time          samples  waited for
   4.00 µs  80.0 %        2  mutex 'm', held by q
   1.00 µs  20.0 %        2  channel\u{240a}
 ";

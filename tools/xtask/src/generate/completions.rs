@@ -1,5 +1,5 @@
-//! Writes completions for the shells. They complete the options, and files where a script may
-//! stand.
+//! Writes completions for the shells. They complete the options, the commands, and files where a
+//! script may stand.
 
 use super::help::{CommandOption, Help};
 
@@ -14,6 +14,7 @@ pub(super) fn bash(help: &Help) -> String {
         .filter(|option| option.argument.is_some())
         .map(|option| option.flag)
         .collect();
+    let commands: Vec<&str> = help.commands().into_iter().map(|(name, _)| name).collect();
     format!(
         r#"{ORIGIN}
 _baton() {{
@@ -35,6 +36,7 @@ _baton() {{
         -*) mapfile -t COMPREPLY < <(compgen -W "{flags}" -- "$current") ;;
         *)
             mapfile -t COMPREPLY < <(
+                [ "$COMP_CWORD" -eq 1 ] && compgen -W "{commands}" -- "$current"
                 compgen -f -X '!*.lua' -- "$current"
                 compgen -d -- "$current"
             ) ;;
@@ -44,12 +46,20 @@ complete -o filenames -F _baton baton
 "#,
         argument = with_argument.join("|"),
         flags = flags.join(" "),
+        commands = commands.join(" "),
     )
 }
 
 /// The completion for zsh, as an autoloaded function of its completion system.
 pub(super) fn zsh(help: &Help) -> String {
-    let mut text = format!("#compdef baton\n{ORIGIN}\n_arguments -S -A '-*' \\\n");
+    let mut text = format!("#compdef baton\n{ORIGIN}\n_baton_first() {{\n  local -a commands\n");
+    text += "  commands=(\n";
+    for (name, meaning) in help.commands() {
+        let meaning = in_single_quotes(meaning).replace(':', "\\:");
+        text += &format!("    '{name}:{meaning}'\n");
+    }
+    text += "  )\n  _describe command commands\n  _files -g \"*.lua\"\n}\n\n";
+    text += "_arguments -S -A '-*' \\\n";
     for option in help.options().iter().filter(|option| is_no_end(option)) {
         let meaning = in_single_quotes(option.meaning)
             .replace('[', "\\[")
@@ -64,7 +74,7 @@ pub(super) fn zsh(help: &Help) -> String {
             None => format!("  '{}[{meaning}]' \\\n", option.flag),
         };
     }
-    text + "  '1:script:_files -g \"*.lua\"' \\\n  '*:argument:_files'\n"
+    text + "  '1:script or command:_baton_first' \\\n  '*:argument:_files'\n"
 }
 
 /// The completion for fish.
@@ -78,7 +88,13 @@ pub(super) fn fish(help: &Help) -> String {
         let argument = if option.argument.is_some() { " -x" } else { "" };
         text += &format!(
             "complete -c baton {flag}{argument} -d '{}'\n",
-            option.meaning.replace('\\', "\\\\").replace('\'', "\\'")
+            in_fish_quotes(option.meaning)
+        );
+    }
+    for (name, meaning) in help.commands() {
+        text += &format!(
+            "complete -c baton -n __fish_is_first_token -a {name} -d '{}'\n",
+            in_fish_quotes(meaning)
         );
     }
     text
@@ -87,6 +103,10 @@ pub(super) fn fish(help: &Help) -> String {
 /// Whether the entry is a real option. `-` and `--` only end the options.
 fn is_no_end(option: &CommandOption<'_>) -> bool {
     !option.flag.trim_start_matches('-').is_empty()
+}
+
+fn in_fish_quotes(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\'', "\\'")
 }
 
 fn in_single_quotes(text: &str) -> String {

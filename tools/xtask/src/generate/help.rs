@@ -104,6 +104,17 @@ impl Help {
         options
     }
 
+    /// The commands, by name, and their meanings.
+    pub(super) fn commands(&self) -> Vec<(&str, &str)> {
+        let entries = self.entries("Commands");
+        entries
+            .map(|entry| {
+                let name = entry.name.split(' ').next().unwrap_or(&entry.name);
+                (name, entry.meaning.as_str())
+            })
+            .collect()
+    }
+
     fn entries(&self, title: &str) -> impl Iterator<Item = &Entry> {
         let sections = self
             .sections

@@ -1,6 +1,6 @@
-//! Checks the direction of dependencies between our crates. The layers are sys, core, bindings,
-//! formats, guests and tools. A crate may only depend on crates of the layers that its own layer
-//! names, which are earlier ones.
+//! Checks the direction of dependencies between our crates. The layers are sys, observe, core,
+//! bindings, formats, guests and tools. A crate may only depend on crates of the layers that its
+//! own layer names, which are earlier ones.
 
 use super::finding::Finding;
 
@@ -12,16 +12,21 @@ struct Layer {
 }
 
 /// The layers from the lowest to the highest. A directory comes before the one that contains it.
-static LAYERS: [Layer; 6] = [
+static LAYERS: [Layer; 7] = [
     layer("runtime/sys/", "sys", &[]),
+    layer("runtime/observe/", "observe", &["sys"]),
     layer("runtime/core/", "core", &["sys"]),
     layer("bindings/", "bindings", &["sys", "core"]),
     layer("tools/formats/", "formats", &[]),
-    layer("guests/", "guests", &["sys", "core", "bindings", "formats"]),
+    layer(
+        "guests/",
+        "guests",
+        &["sys", "observe", "core", "bindings", "formats"],
+    ),
     layer(
         "tools/",
         "tools",
-        &["sys", "core", "bindings", "formats", "guests"],
+        &["sys", "observe", "core", "bindings", "formats", "guests"],
     ),
 ];
 

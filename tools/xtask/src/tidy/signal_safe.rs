@@ -39,17 +39,21 @@ const BY_POSIX: [&str; 12] = [
 ];
 
 /// Ours and Lua's. They read the calling thread's words or a stopped process's frames, or use
-/// atomics. `baton_note_signal` sets a bit of an atomic. `baton_request_signalled` sets a bit and
-/// writes to a descriptor.
-const OURS: [&str; 11] = [
+/// atomics. `baton_note_signal` and `baton_note_quit` set a bit of an atomic.
+/// `baton_request_signalled` sets a bit and writes to a descriptor. `baton_note_running` opens and
+/// writes a file, by system calls. `baton_is_observers` reads a `siginfo_t`.
+const OURS: [&str; 14] = [
     "__atomic_add_fetch",
     "__atomic_compare_exchange_n",
     "__atomic_fetch_or",
     "baton_gate_here",
     "baton_gate_process",
+    "baton_is_observers",
     "baton_lua_called_name",
     "baton_lua_function_of",
     "baton_lua_innermost",
+    "baton_note_quit",
+    "baton_note_running",
     "baton_note_signal",
     "baton_request_signalled",
     "isLua",

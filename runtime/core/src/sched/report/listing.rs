@@ -222,16 +222,33 @@ impl<C> Scheduler<C> {
 
     /// The processes that live, by index.
     pub fn iter(&self) -> impl Iterator<Item = ProcessId> + '_ {
-        let is_live = |process: &Process| {
-            !matches!(process.phase, Phase::Free | Phase::Dead | Phase::Prepared)
-        };
-        let slots = self.processes.slots.iter().enumerate();
-        slots
-            .filter(move |(_, process)| is_live(process))
-            .map(|(index, process)| ProcessId {
-                index: index as u32,
-                generation: process.generation,
-            })
+        (0..self.places()).filter_map(|place| self.process_at(place))
+    }
+
+    /// How many places there are for processes; some are empty. For samples of the processes.
+    pub fn places(&self) -> u32 {
+        self.processes.slots.len() as u32
+    }
+
+    /// The process at a place below [`Scheduler::places`], if one lives there.
+    ///
+    /// ```
+    /// use baton_core::sched::{Scheduler, SpawnOptions};
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let process = sched.spawn(SpawnOptions::default(), ())?;
+    /// let found = (0..sched.places()).filter_map(|place| sched.process_at(place));
+    /// assert_eq!(found.collect::<Vec<_>>(), [process]);
+    /// assert_eq!(sched.process_at(sched.places()), None);
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    pub fn process_at(&self, place: u32) -> Option<ProcessId> {
+        let process: &Process = self.processes.slots.get(place as usize)?;
+        let lives = !matches!(process.phase, Phase::Free | Phase::Dead | Phase::Prepared);
+        lives.then_some(ProcessId {
+            index: place,
+            generation: process.generation,
+        })
     }
 
     /// Whether a process is a daemon: the program may end before it.

@@ -104,14 +104,46 @@ fn thing<C>(sched: &Scheduler<C>, wording: &Wording, blocker: Blocker) -> String
         None if kind == "event" => "an event".into(),
         None => format!("a {kind}"),
     };
+    let holders = holders(sched, wording, blocker);
+    if !holders.is_empty() {
+        text += ", held by ";
+        text += &holders;
+    }
+    text
+}
+
+/// The processes that hold a lock: "process 7 'clerk' and process 8". Empty if nobody does.
+fn holders<C>(sched: &Scheduler<C>, wording: &Wording, blocker: Blocker) -> String {
+    let mut text = String::new();
     for (number, holder) in sched.holders(blocker).take(MOST_TOLD).enumerate() {
-        text += if number == 0 { ", held by " } else { " and " };
+        text += if number == 0 { "" } else { " and " };
         text += &(wording.process)(sched.user_data(holder));
     }
     match sched.holders(blocker).count().saturating_sub(MOST_TOLD) {
         0 => text,
         more => text + &format!(" and {more} more"),
     }
+}
+
+/// As [`describe_wait`], with the holders of a lock apart: "for the mutex 'accounts'" and "process
+/// 7". Both are empty if the process waits for nothing.
+pub fn describe_wait_and_holder<C>(
+    sched: &Scheduler<C>,
+    wording: &Wording,
+    names: &ThreadNames,
+    pid: ProcessId,
+) -> (String, String) {
+    let mut text = describe_wait(sched, wording, names, pid);
+    let holders = sched
+        .blocker(pid)
+        .map(|blocker| holders(sched, wording, blocker))
+        .unwrap_or_default();
+    if !holders.is_empty()
+        && let Some(rest) = text.strip_suffix(&format!(", held by {holders}"))
+    {
+        text.truncate(rest.len());
+    }
+    (text, holders)
 }
 
 /// A list of the first cases of a select.

@@ -375,11 +375,7 @@ impl Inside<'_> {
     /// first run.
     pub fn idle_for(&self, process: ProcessId) -> Option<Duration> {
         let now = Instant::now().as_nanos();
-        self.with_inner(|inner| {
-            let left_at = inner.sched.payload(process)?.left_at;
-            let has_left = left_at != 0 && inner.sched.current() != Some(process);
-            has_left.then(|| Duration::from_nanos(now.saturating_sub(left_at)))
-        })
+        self.with_inner(|inner| inner.idle_for(process, now))
     }
 
     /// The most bytes of C stack that a process has used. `None` before its first run and after its

@@ -86,6 +86,7 @@ fn mark_in_child(child: &Child) {
     if let Some(held) = HELD.take() {
         // Relaxed: there is no other thread.
         held.vm.fork_waits.store(false, Ordering::Relaxed);
+        held.vm.looks.renew_in_child(child);
         gate::here().mark_forked(child);
     }
 }

@@ -1,13 +1,15 @@
-//! Parts that most programs do not use: hooks, simulation, fork, wakers.
+//! Parts that most programs do not use: hooks, simulation, fork, looks, wakers.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `hooks.rs` | scheduler hooks and switch hooks that the guest's users write |
 //! | `simulation.rs` | runs that the same seed repeats |
 //! | `fork.rs` | the VM around a fork, and in the child |
+//! | `look.rs` | other threads read the state of the VM |
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
 
 pub(super) mod fork;
 pub(super) mod hooks;
+pub(super) mod look;
 pub(super) mod simulation;
 pub(super) mod waker;

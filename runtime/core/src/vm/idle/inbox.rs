@@ -243,12 +243,13 @@ impl Inside<'_> {
         self.park.finish();
         // AcqRel: pairs with `request`.
         let requests = self.requests.fetch_and(
-            !crate::vm::request::SIGNALLED,
+            !(crate::vm::request::SIGNALLED | crate::vm::request::LOOK),
             std::sync::atomic::Ordering::AcqRel,
         );
         if requests & crate::vm::request::SIGNALLED != 0 {
             self.guest.signalled(self);
         }
+        self.serve_looks_if_asked(requests);
     }
 
     /// Reports a deadlock to the guest, unless something has happened meanwhile. As far as the
@@ -269,8 +270,18 @@ impl Inside<'_> {
 }
 
 impl Vm {
-    /// Whether a signal handler has made a request or used a waker.
+    /// Whether a signal handler has made a request or used a waker, or another thread wants to
+    /// look.
     pub(in crate::vm) fn signal_is_due(&self) -> bool {
+        // Acquire: pairs with `request`.
+        self.requests.load(std::sync::atomic::Ordering::Acquire)
+            & (crate::vm::request::SIGNALLED | crate::vm::request::WOKEN | crate::vm::request::LOOK)
+            != 0
+    }
+
+    /// Whether a signal handler has made a request or used a waker. A look is no work for which a
+    /// call should be retaken: the thread that looks asks the owner itself.
+    pub(in crate::vm) fn handler_waits(&self) -> bool {
         // Acquire: pairs with `request`.
         self.requests.load(std::sync::atomic::Ordering::Acquire)
             & (crate::vm::request::SIGNALLED | crate::vm::request::WOKEN)

@@ -72,6 +72,15 @@ impl Names {
         let found = self.0.iter().find(|&(_, &named)| named == carrier);
         found.map(|(name, _)| name.as_ref())
     }
+
+    /// All names, by thread.
+    pub(in crate::vm) fn by_thread(&self) -> HashMap<CarrierId, String> {
+        let named = self
+            .0
+            .iter()
+            .map(|(name, &carrier)| (carrier, name.to_string()));
+        named.chain([(HOME, HOME_NAME.to_owned())]).collect()
+    }
 }
 
 impl Vm {
@@ -155,14 +164,7 @@ impl Inside<'_> {
 
     /// The names of the named native threads, home included.
     pub fn thread_names(&self) -> HashMap<CarrierId, String> {
-        self.with_inner(|inner| {
-            let named = inner
-                .names
-                .0
-                .iter()
-                .map(|(name, &carrier)| (carrier, name.to_string()));
-            named.chain([(HOME, HOME_NAME.to_owned())]).collect()
-        })
+        self.with_inner(|inner| inner.names.by_thread())
     }
 
     /// The name of a native thread, if it has one.

@@ -22,6 +22,9 @@ impl Vm {
         if self.has_ended() {
             return NextPoll::Quiet(None);
         }
+        if self.handler_waits() && !self.park.is_waiting() {
+            self.guest.signal_waits();
+        }
         let mut state = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         let settings = PollSettings {
             preemptive: self.parameters.preemptive(),
@@ -81,7 +84,7 @@ impl Vm {
     }
 
     fn has_posts(&self) -> bool {
-        !self.inbox.is_empty() || self.signal_is_due()
+        !self.inbox.is_empty() || self.handler_waits()
     }
 
     /// The earliest deadline.

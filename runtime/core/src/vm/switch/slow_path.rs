@@ -241,6 +241,7 @@ impl Inside<'_> {
         if requests & crate::vm::request::SIGNALLED != 0 {
             self.guest.signalled(self);
         }
+        self.serve_looks_if_asked(requests);
         requests
     }
 }

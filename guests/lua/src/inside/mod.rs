@@ -1,0 +1,135 @@
+//! What observers ask of a program. Each question has a file of its own.
+//!
+//! | question | details | answer |
+//! |---|---|---|
+//! | `stacks` | | processes with their stacks, in parts (`stacks.rs`) |
+//! | `metrics` | | counters (`metrics.rs`) |
+//! | `parameters` | | all parameters (`set.rs`) |
+//! | `profile` | `what`, `seconds`, `rate` | samples (`profile/`) |
+//! | `top` | `rows`, `sort` | the processes that use most, and totals (`top.rs`) |
+//! | `set` | `name`, `value` | the new value (`set.rs`) |
+
+mod metrics;
+mod profile;
+mod set;
+pub(crate) mod stacks;
+mod top;
+
+use baton_core::vm::Vm;
+use baton_observe::observer::{Part, Session, Target};
+use baton_observe::protocol::Access;
+use baton_observe::quit;
+use baton_sys::signals::marked;
+use serde_json::Value;
+use std::ffi::{c_char, c_int, c_void};
+use std::slice;
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
+
+/// How long a look waits for a safepoint, unless there is a reason to wait longer. The whole answer
+/// should come within 100 ms.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The VM that observers ask about: the program's.
+static VM: OnceLock<Arc<Vm>> = OnceLock::new();
+
+/// Lets observers ask about this VM. Called once, at the program's start.
+pub(crate) fn open(vm: &Arc<Vm>) {
+    let _ = VM.set(Arc::clone(vm));
+    if let Err(why) = quit::prepare() {
+        eprintln!("baton: {why}");
+    }
+}
+
+/// The program, for observers.
+struct Program;
+
+/// The program, for observers.
+pub(crate) fn target() -> &'static Arc<dyn Target> {
+    static TARGET: LazyLock<Arc<dyn Target>> = LazyLock::new(|| Arc::new(Program));
+    &TARGET
+}
+
+impl Target for Program {
+    fn program(&self) -> String {
+        concat!("Baton ", env!("CARGO_PKG_VERSION")).to_owned()
+    }
+
+    fn begin(&self, access: Access) -> Box<dyn Session> {
+        Box::new(Questions {
+            access,
+            seen: top::LastTimes::default(),
+        })
+    }
+}
+
+/// The questions of one client.
+struct Questions {
+    access: Access,
+    /// What `top` compares with.
+    seen: top::LastTimes,
+}
+
+impl Session for Questions {
+    fn answer(&mut self, ask: &str, with: &Value, part: Part<'_>) -> Result<Value, String> {
+        let vm = VM
+            .get()
+            .ok_or_else(|| "the program has no VM yet".to_owned())?;
+        match ask {
+            "stacks" => stacks::answer(vm, part),
+            "top" => top::answer(vm, with, &mut self.seen),
+            "metrics" => Ok(metrics::answer(vm)),
+            "parameters" => Ok(set::list(vm)),
+            "profile" => profile::answer(vm, with, part),
+            "set" => {
+                require_all(self.access)?;
+                set::answer(vm, with)
+            }
+            other => Err(format!(
+                "{} does not know the question '{other}': 'stacks', 'top', 'profile', 'metrics', \
+                 'parameters' or 'set' expected",
+                Program.program()
+            )),
+        }
+    }
+}
+
+fn require_all(access: Access) -> Result<(), String> {
+    match access {
+        Access::All => Ok(()),
+        Access::Observe => Err(format!(
+            "this changes the program, which allows to read only: use --write, or start the \
+             program with {}=all",
+            quit::VARIABLE
+        )),
+    }
+}
+
+/// Notes a SIGQUIT. Async-signal-safe.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_note_quit(is_observers: c_int) {
+    quit::note(is_observers != 0);
+}
+
+/// Whether a signal is an observer's. Async-signal-safe.
+///
+/// # Safety
+/// `info` is the `siginfo_t` that its handler was given.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_is_observers(info: *const c_void) -> c_int {
+    // SAFETY: the caller's condition.
+    unsafe { marked::has_mark(info, quit::MARK) }.into()
+}
+
+/// Appends what the calling thread runs to an observer's request. Async-signal-safe.
+///
+/// # Safety
+/// `text` is readable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_note_running(text: *const c_char, size: usize) {
+    // SAFETY: the caller's condition.
+    quit::note_running(unsafe { slice::from_raw_parts(text.cast(), size) });
+}

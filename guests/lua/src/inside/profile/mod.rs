@@ -1,0 +1,159 @@
+//! Samples of what the program does, at random distances around a period.
+//!
+//! | what | samples of | file |
+//! |---|---|---|
+//! | `cpu` | the processor time of the running process | `cpu.rs` |
+//! | `wall` | the time of all processes, running or not | `everyone.rs` |
+//! | `waits` | the time of processes that wait, by what they wait for | `everyone.rs` |
+//!
+//! The samples are sent every [`SENDING`], so that a program that ends has sent almost all of its.
+
+mod cpu;
+mod everyone;
+mod random;
+
+use baton_core::vm::{NoLook, Vm};
+use baton_observe::observer::Part;
+use baton_observe::report::Frame;
+use cpu::CpuSampler;
+use everyone::EveryoneSampler;
+use random::Random;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The longest time in which no sample can be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The maximal number of frames of a sample.
+const MOST_FRAMES: c_int = 128;
+
+/// How often samples are sent.
+const SENDING: Duration = Duration::from_millis(50);
+
+/// The details of the question.
+#[derive(Deserialize)]
+struct ProfileWanted {
+    what: What,
+    /// For how long, in seconds.
+    seconds: f64,
+    /// Samples for each second.
+    rate: u32,
+}
+
+/// What is sampled.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum What {
+    Cpu,
+    Wall,
+    Waits,
+}
+
+/// Where a process was seen.
+#[derive(Debug, Default, PartialEq, Eq, Hash, Serialize)]
+struct Place {
+    /// Its number and how messages name it; 0 and empty if all processes count as one.
+    id: u64,
+    process: String,
+    /// Its frames, the innermost first.
+    frames: Vec<Frame>,
+    /// What it waits for, and who holds that; empty if it does not wait.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    object: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    holder: String,
+}
+
+/// What was seen at a place.
+#[derive(Serialize)]
+struct Sample<'a> {
+    #[serde(flatten)]
+    place: &'a Place,
+    /// In nanoseconds.
+    value: u64,
+    /// How many samples these are.
+    count: u64,
+}
+
+/// Takes samples.
+trait Sampler {
+    /// Takes those of one tick: places, and nanoseconds for each.
+    fn sample(&mut self, vm: &Vm) -> Result<Vec<(Place, u64)>, NoLook>;
+}
+
+/// Samples by place: nanoseconds and counts.
+type Seen = HashMap<Place, (u64, u64)>;
+
+pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, String> {
+    let wanted = ProfileWanted::deserialize(with).map_err(|error| {
+        format!("'what' (cpu, wall or waits), 'seconds' and 'rate' expected: {error}")
+    })?;
+    if !(0.01..=3600.0).contains(&wanted.seconds) {
+        return Err(format!(
+            "from 0.01 to 3600 seconds expected, got {}",
+            wanted.seconds
+        ));
+    }
+    if !(1..=1000).contains(&wanted.rate) {
+        return Err(format!(
+            "a rate from 1 to 1000 samples a second expected, got {}",
+            wanted.rate
+        ));
+    }
+    let mut sampler: Box<dyn Sampler> = match wanted.what {
+        What::Cpu => Box::new(CpuSampler::new(vm)),
+        What::Wall => Box::new(EveryoneSampler::new(false)),
+        What::Waits => Box::new(EveryoneSampler::new(true)),
+    };
+    let period = Duration::from_secs(1) / wanted.rate;
+    let began = Instant::now();
+    let until = began + Duration::from_secs_f64(wanted.seconds);
+    let mut random = Random::new();
+    let mut seen = Seen::new();
+    let (mut due, mut sent_at) = (began + random.around(period), began);
+    while due <= until {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        match sampler.sample(vm) {
+            Ok(samples) => samples.into_iter().for_each(|(place, value)| {
+                let (sum, count) = seen.entry(place).or_default();
+                *sum += value;
+                *count += 1;
+            }),
+            Err(NoLook::Ended) => break,
+            Err(NoLook::KeptInside) => {}
+        }
+        let now = Instant::now();
+        while due <= now {
+            due += random.around(period);
+        }
+        if now - sent_at >= SENDING {
+            send(&mut seen, part)?;
+            sent_at = now;
+        }
+    }
+    send(&mut seen, part)?;
+    Ok(json!({ "seconds": began.elapsed().as_secs_f64() }))
+}
+
+/// Sends the samples so far, and forgets them.
+fn send(seen: &mut Seen, part: Part<'_>) -> Result<(), String> {
+    let samples: Vec<Sample<'_>> = seen
+        .iter()
+        .map(|(place, &(value, count))| Sample {
+            place,
+            value,
+            count,
+        })
+        .collect();
+    let samples = serde_json::to_value(samples).map_err(|error| error.to_string())?;
+    seen.clear();
+    part(samples).map_err(|error| error.to_string())
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,222 @@
+//! The stacks of all processes.
+
+use super::PATIENCE;
+use crate::wording::WORDING;
+use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait};
+use baton_core::vm::{NoLook, View, Vm};
+use baton_observe::observer::Part;
+use baton_observe::report::{Frame, Kind, Process, Stack};
+use serde_json::{Value, json};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// `struct baton_frame` of the C half.
+#[repr(C)]
+struct CFrame {
+    source: [c_char; SOURCE],
+    line: c_int,
+    defined: c_int,
+    kind: c_int,
+    called_as: *const c_char,
+    name: *const c_char,
+    function: *const c_void,
+}
+
+/// `LUA_IDSIZE`.
+const SOURCE: usize = 60;
+
+type Visitor = unsafe extern "C" fn(context: *mut c_void, frame: *const CFrame);
+
+unsafe extern "C" {
+    fn baton_lua_visit_frames(
+        process: *const c_void,
+        most: c_int,
+        visit: Visitor,
+        context: *mut c_void,
+    );
+    fn baton_lua_spawn_site(
+        process: *const c_void,
+        text: *mut c_char,
+        size: usize,
+    ) -> *const c_char;
+    fn baton_lua_number(process: *const c_void) -> u64;
+}
+
+/// How long one look may last: all processes wait meanwhile.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// How long later looks wait for a safepoint.
+const LATER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The time between two looks, for the processes.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// The maximal number of frames of one stack that are sent.
+const MOST_FRAMES: c_int = 200;
+
+/// The processes that were seen in one look, and the place where the next one continues, if there
+/// are more.
+struct SeenAtOnce {
+    processes: Vec<Process>,
+    next: Option<u32>,
+}
+
+/// Sends all processes in parts. What ends meanwhile is left out.
+pub(super) fn answer(vm: &Vm, part: Part<'_>) -> Result<Value, String> {
+    let mut next = Some(0);
+    let mut patience = PATIENCE;
+    while let Some(from) = next {
+        let seen = match vm.look(patience, move |view| look(view, from)) {
+            Ok(seen) => seen,
+            Err(NoLook::Ended) => return Err("the program is ending".to_owned()),
+            Err(NoLook::KeptInside) if from == 0 => return Ok(json!({ "kept_inside": true })),
+            Err(NoLook::KeptInside) => {
+                return Err("a process keeps the VM; the list is not complete".to_owned());
+            }
+        };
+        let processes = serde_json::to_value(seen.processes).map_err(|error| error.to_string())?;
+        part(processes).map_err(|error| error.to_string())?;
+        next = seen.next;
+        patience = LATER_PATIENCE;
+        if next.is_some() {
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+    Ok(json!({ "kept_inside": false }))
+}
+
+fn look(view: &View<'_>, from: u32) -> SeenAtOnce {
+    let began = Instant::now();
+    let names = view.thread_names();
+    let places = view.sched().places();
+    let mut processes = Vec::new();
+    let mut place = from;
+    while place < places && (place == from || began.elapsed() < LOOK) {
+        if let Some(next) = view.sched().process_at(place) {
+            processes.push(process(view, &names, next, MOST_FRAMES));
+        }
+        place += 1;
+    }
+    SeenAtOnce {
+        processes,
+        next: (place < places).then_some(place),
+    }
+}
+
+/// A process as it is now, with at most `most` frames of each stack.
+pub(crate) fn process(
+    view: &View<'_>,
+    names: &ThreadNames,
+    process: ProcessId,
+    most: c_int,
+) -> Process {
+    let sched = view.sched();
+    let record = sched.user_data(process);
+    let used = view.time_used(process);
+    Process {
+        id: number(record),
+        title: title(record),
+        state: name_of(sched.state(process)).to_owned(),
+        waits: describe_wait(sched, &WORDING, names, process),
+        since: view.idle_for(process).map(|since| since.as_secs_f64()),
+        spawned_at: spawned_at(record),
+        running: used.running.as_secs_f64(),
+        cpu: used.cpu.as_secs_f64(),
+        stacks: of_record(record, most),
+    }
+}
+
+/// The number of the process of a record.
+pub(super) fn number(record: usize) -> u64 {
+    // SAFETY: the user data of a process that is in the scheduler is its record, and no process
+    // runs during the view.
+    unsafe { baton_lua_number(record as *const c_void) }
+}
+
+/// How messages name the process of a record.
+pub(super) fn title(record: usize) -> String {
+    (WORDING.process)(record)
+}
+
+/// A state in reports.
+fn name_of(state: State) -> &'static str {
+    match state {
+        State::Running => "running",
+        State::Runnable => "runnable",
+        State::Waiting => "waiting",
+        State::Sleeping => "sleeping",
+        State::Suspended => "suspended",
+        State::Foreign => "foreign",
+        State::Dead => "dead",
+    }
+}
+
+/// Where the process of a record was spawned, such as "file:12", or nothing.
+fn spawned_at(record: usize) -> String {
+    let mut text: [c_char; SOURCE + 16] = [0; SOURCE + 16];
+    // SAFETY: a record of a process that does not run now. The text has room for what is written,
+    // and is ended by a zero byte.
+    let site = unsafe {
+        CStr::from_ptr(baton_lua_spawn_site(
+            record as *const c_void,
+            text.as_mut_ptr(),
+            text.len(),
+        ))
+    };
+    site.to_string_lossy().into_owned()
+}
+
+/// The stacks of a record, each with at most `most` frames.
+pub(super) fn of_record(record: usize, most: c_int) -> Vec<Stack> {
+    let mut stacks: Vec<Stack> = vec![Vec::new()];
+    // SAFETY: a record of a process that does not run now, and what `add_frame` expects.
+    unsafe {
+        baton_lua_visit_frames(
+            record as *const c_void,
+            most,
+            add_frame,
+            (&raw mut stacks).cast(),
+        )
+    };
+    stacks.pop(); // the one after the last
+    stacks
+}
+
+/// Adds a frame to the last stack, or begins another one.
+///
+/// # Safety
+/// `context` is the vector of `of_record`; `frame` is null, or a frame with its texts.
+unsafe extern "C" fn add_frame(context: *mut c_void, frame: *const CFrame) {
+    // SAFETY: the caller's conditions; `of_record` uses the vector only afterwards.
+    let (stacks, frame) = unsafe { (&mut *context.cast::<Vec<Stack>>(), frame.as_ref()) };
+    match (frame, stacks.last_mut()) {
+        // SAFETY: the caller's condition.
+        (Some(frame), Some(stack)) => stack.push(unsafe { read(frame) }),
+        _ => stacks.push(Vec::new()),
+    }
+}
+
+/// # Safety
+/// The texts of the frame are C strings, or null.
+unsafe fn read(frame: &CFrame) -> Frame {
+    let text = |text: *const c_char| match text.is_null() {
+        true => String::new(),
+        // SAFETY: the caller's condition.
+        false => unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned(),
+    };
+    Frame {
+        source: text(frame.source.as_ptr()),
+        line: u32::try_from(frame.line).unwrap_or(0),
+        defined: u32::try_from(frame.defined).unwrap_or(0),
+        kind: match frame.kind {
+            0 => Kind::Main,
+            1 => Kind::Guest,
+            _ => Kind::C,
+        },
+        called_as: text(frame.called_as),
+        name: text(frame.name),
+    }
+}

@@ -1,0 +1,381 @@
+//! Looks: any native thread reads the state of a VM, without being one of its threads.
+//!
+//! A *look* is a function on a [`View`]. It runs in one of two places, whichever comes first:
+//!
+//! | where | on which thread | when |
+//! |---|---|---|
+//! | beside a foreign call that has the VM | the one that looks | at once |
+//! | at a safepoint, or in an idle owner's loop | the owner's | soon, unless the guest keeps the VM |
+//!
+//! In the first case the VM is taken from the call as in a retake, but no other thread gets it.
+//! The call's thread then finds itself the owner at its next enter, as after a retake that the
+//! guest's policy has undone. So a look needs neither the monitor nor a thread to spare.
+//!
+//! If a process computes inside the VM and reaches no safepoint, as in a long function of the
+//! guest's own library, there is nothing that could be read safely. Then [`Vm::look`] fails.
+//!
+//! **No look is lost.** A look is listed under the mutex of the list before `request::LOOK` is set.
+//! The owner clears that bit before it takes the list. So it either finds the look, or the bit is
+//! set again. The thread that looks waits for its own answer, with a timeout. It then removes its
+//! look, or finds it taken: then the answer is coming, since a look that was taken runs at once.
+
+use crate::sched::{ProcessId, Scheduler, ThreadNames};
+use crate::spin::Tally;
+use crate::vm::{Context, Inner, Inside, TimeUsed, Vm, request};
+use baton_sys::clock::Instant;
+use baton_sys::forking::{Child, ForkMutex};
+use baton_sys::gate::Take;
+use baton_sys::signals::ThreadHandle;
+use baton_sys::stack::StackStats;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{self, Duration};
+
+/// How long a look waits for a safepoint before it tries again beside a foreign call.
+const AT_SAFEPOINT: Duration = Duration::from_millis(5);
+
+/// The state of a VM, to be read. No process runs meanwhile.
+pub struct View<'a> {
+    vm: &'a Vm,
+    inner: &'a mut Inner,
+    /// The thread of the running process, if that is in a foreign call.
+    caller: Option<ThreadHandle>,
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
+    }
+}
+
+impl View<'_> {
+    /// The VM, for what any thread may do.
+    pub fn vm(&self) -> &Vm {
+        self.vm
+    }
+
+    /// Whether the running process is in a foreign call that waits in the system. It is not counted
+    /// as [`State::Foreign`](crate::sched::State::Foreign), as no other process has run beside it
+    /// yet. If the system does not say, the call counts as waiting. About ten microseconds.
+    pub fn running_call_waits(&self) -> bool {
+        self.caller
+            .is_some_and(|caller| caller.is_waiting() != Some(false))
+    }
+
+    /// The scheduler.
+    pub fn sched(&self) -> &Scheduler<Context> {
+        &self.inner.sched
+    }
+
+    /// How long ago a process ran; `None` if it runs, never ran, or is forgotten.
+    pub fn idle_for(&self, process: ProcessId) -> Option<Duration> {
+        self.inner.idle_for(process, Instant::now().as_nanos())
+    }
+
+    /// How long the present run of the running process has lasted, to a tick.
+    pub fn run_so_far(&self) -> Duration {
+        let now = Instant::now().as_nanos();
+        Duration::from_nanos(now.saturating_sub(self.inner.run_started))
+    }
+
+    /// The time that a process has used so far; zero for a forgotten one.
+    pub fn time_used(&self, process: ProcessId) -> TimeUsed {
+        let mut used = self
+            .inner
+            .sched
+            .payload(process)
+            .map(TimeUsed::of)
+            .unwrap_or_default();
+        if self.inner.sched.current() == Some(process) {
+            used.running += self.run_so_far();
+            used.cpu += self.run_so_far();
+        }
+        used
+    }
+
+    /// Statistics of spinning so far.
+    pub fn spin_tally(&self) -> Tally {
+        self.inner.spin.tally()
+    }
+
+    /// How many stacks there are.
+    pub fn stack_stats(&self) -> StackStats {
+        self.inner.stacks.stats()
+    }
+
+    /// The names of native threads.
+    pub fn thread_names(&self) -> ThreadNames {
+        self.inner.names.by_thread()
+    }
+}
+
+/// A look that waits.
+struct Waiting {
+    id: u64,
+    look: Box<dyn FnOnce(&mut View<'_>) + Send>,
+}
+
+/// The looks that wait.
+#[derive(Default)]
+pub(in crate::vm) struct Looks(ForkMutex<List>);
+
+#[derive(Default)]
+struct List {
+    waiting: Vec<Waiting>,
+    /// How many looks were listed so far.
+    listed: u64,
+}
+
+impl Looks {
+    fn add(&self, look: Box<dyn FnOnce(&mut View<'_>) + Send>) -> u64 {
+        let mut list = self.0.lock();
+        list.listed += 1;
+        let id = list.listed;
+        list.waiting.push(Waiting { id, look });
+        id
+    }
+
+    /// Removes a look. Returns whether it still waited.
+    fn remove(&self, id: u64) -> bool {
+        let mut list = self.0.lock();
+        let before = list.waiting.len();
+        list.waiting.retain(|waiting| waiting.id != id);
+        list.waiting.len() != before
+    }
+
+    /// Forgets the looks of threads that are gone, in a fork's child.
+    pub(in crate::vm) fn renew_in_child(&self, child: &Child) {
+        self.0.renew_in_child(child, List::default());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().waiting.is_empty()
+    }
+
+    fn take(&self) -> Vec<Waiting> {
+        std::mem::take(&mut self.0.lock().waiting)
+    }
+}
+
+/// Where the thread that looks waits for the result. (A channel of the standard library would
+/// register a destructor with the thread, which waits while a library is being loaded.)
+struct Answer<R> {
+    result: Mutex<Option<R>>,
+    given: Condvar,
+}
+
+impl<R> Answer<R> {
+    fn give(&self, result: R) {
+        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        self.given.notify_one();
+    }
+
+    /// The result, if it comes within `patience`.
+    fn wait(&self, patience: Duration) -> Option<R> {
+        let result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut result, _) = self
+            .given
+            .wait_timeout_while(result, patience, |result| result.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        result.take()
+    }
+}
+
+/// Why a look failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoLook {
+    /// A process has kept the VM inside, without a safepoint.
+    KeptInside,
+    /// The VM has ended.
+    Ended,
+}
+
+impl Vm {
+    /// Has `look` called once on the state of this VM, and returns its result. Blocks the calling
+    /// thread for at most about `patience`. To be called on a thread that is not one of this VM's,
+    /// nor the monitor.
+    ///
+    /// `look` must be brief: all processes wait meanwhile. It must not use the VM but by the view.
+    ///
+    /// # Errors
+    /// [`NoLook::KeptInside`] if there was no moment for the look, and [`NoLook::Ended`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let vm = main.vm.to_arc();
+    ///     let thread = std::thread::spawn(move || {
+    ///         vm.look(Duration::from_secs(10), |view| view.sched().iter().count())
+    ///     });
+    ///     // Beside this call there is a moment for the look.
+    ///     let processes = main.vm.foreign(|| thread.join().expect("it looks, and ends"));
+    ///     assert_eq!(processes, Ok(1));
+    /// });
+    /// ```
+    pub fn look<R: Send + 'static>(
+        &self,
+        patience: Duration,
+        look: impl FnOnce(&mut View<'_>) -> R + Send + 'static,
+    ) -> Result<R, NoLook> {
+        let answer = Arc::new(Answer {
+            result: Mutex::new(None),
+            given: Condvar::new(),
+        });
+        let to_give = Arc::clone(&answer);
+        let id = self
+            .looks
+            .add(Box::new(move |view| to_give.give(look(view))));
+        if !self.look_beside_a_call() {
+            self.request(request::LOOK);
+            self.ask_owner();
+        }
+        let until = time::Instant::now() + patience; // real time, in a simulated run, too
+        loop {
+            if let Some(result) = answer.wait(AT_SAFEPOINT) {
+                return Ok(result);
+            }
+            if !self.look_beside_a_call() {
+                self.ask_owner(); // again: it may have passed over the first request
+            }
+            let why = match self.has_ended() {
+                true => NoLook::Ended,
+                false if time::Instant::now() >= until => NoLook::KeptInside,
+                false => continue,
+            };
+            if self.looks.remove(id) {
+                self.withdraw_request();
+                return Err(why);
+            }
+            // It was taken, and runs at the moment if it has not ended.
+            return answer.wait(Duration::MAX).ok_or(why);
+        }
+    }
+
+    /// As [`Inside::parameters_changed`], on a thread that is not one of this VM's. Blocks it for
+    /// at most about `patience`.
+    ///
+    /// # Errors
+    /// As of [`Vm::look`]. Then some processes may go by the old values until their next wait.
+    pub fn parameters_changed_outside(&self, patience: Duration) -> Result<(), NoLook> {
+        let seen = self.look(patience, |view| view.vm.apply_parameters(view.inner));
+        self.tell_of_parameters();
+        seen
+    }
+
+    /// Clears the request, unless others still wait.
+    fn withdraw_request(&self) {
+        // AcqRel: pairs with the release in `request`.
+        self.requests.fetch_and(!request::LOOK, Ordering::AcqRel);
+        if !self.looks.is_empty() {
+            self.request(request::LOOK);
+        }
+    }
+
+    /// Makes an owner that runs reach a safepoint, as the monitor would; but the monitor may not
+    /// have been started. If the owner is leaving another safepoint at this moment, it clears what
+    /// the signal has armed. So this is repeated until there is an answer.
+    fn ask_owner(&self) {
+        if self.is_simulated() {
+            return; // its counted safepoints come soon, and none may be added
+        }
+        let mut state = self.lock_state();
+        let owner = state.owner.filter(|_| state.owner_has_come);
+        let entry = owner.and_then(|owner| state.entry(owner));
+        if let Some((gate, thread)) = entry.and_then(|entry| entry.gate.zip(entry.thread)) {
+            gate.set_attention();
+            if gate.value() & 1 == 0 {
+                let _ = thread.interrupt();
+            }
+        }
+    }
+
+    /// Whether the owner waits in the system, as no process can run. A hint, on any thread.
+    pub fn is_idle(&self) -> bool {
+        self.park.is_waiting()
+    }
+
+    /// The number of the owner's thread, and its processor time so far. On any thread. `None` while
+    /// the VM is being handed over.
+    pub fn owner_cpu_time(&self) -> Option<(i32, Duration)> {
+        let mut state = self.lock_state();
+        let owner = state.owner.filter(|_| state.owner_has_come)?;
+        let thread = state.entry(owner)?.thread?;
+        Some((thread.id(), thread.cpu_time()?))
+    }
+
+    /// Carries out the looks that wait, if a foreign call has the VM. Returns whether one has.
+    fn look_beside_a_call(&self) -> bool {
+        let mut state = self.lock_state();
+        // Relaxed: written by the owner. An old value is harmless: what is read here does not
+        // change while the VM is taken, whether or not a retake is welcome.
+        if self.has_ended() || !self.retaking.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(owner) = state.owner.filter(|_| state.owner_has_come) else {
+            return false;
+        };
+        let Some(entry) = state.entry(owner) else {
+            return false;
+        };
+        let (Some(gate), caller) = (entry.gate, entry.thread) else {
+            return false;
+        };
+        let seen = gate.value();
+        if seen & 1 == 0 || self.take_from(gate, seen) == Take::GaveUp {
+            return false;
+        }
+        // AcqRel: pairs with the release in `request`; before the list is taken, as the owner does.
+        // Left set, it would look like work for which a call should be retaken.
+        self.requests.fetch_and(!request::LOOK, Ordering::AcqRel);
+        self.with_mutex_held(&mut state, |inner, _| self.serve_looks(inner, caller));
+        true
+    }
+
+    fn serve_looks(&self, inner: &mut Inner, caller: Option<ThreadHandle>) {
+        for Waiting { look, .. } in self.looks.take() {
+            look(&mut View {
+                vm: self,
+                inner,
+                caller,
+            });
+        }
+    }
+}
+
+impl Inside<'_> {
+    /// Runs `look` on the state of the VM. Inside the VM.
+    pub fn view<R>(&self, look: impl FnOnce(&mut View<'_>) -> R) -> R {
+        let vm: &Vm = self;
+        self.with_inner(|inner| {
+            look(&mut View {
+                vm,
+                inner,
+                caller: None,
+            })
+        })
+    }
+
+    /// Carries out the looks that wait, if the requests say so.
+    #[inline]
+    pub(in crate::vm) fn serve_looks_if_asked(&self, requests: u32) {
+        if requests & request::LOOK != 0 {
+            self.serve_looks_now();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn serve_looks_now(&self) {
+        self.with_inner(|inner| self.vm.serve_looks(inner, None));
+    }
+}
+
+impl Inner {
+    /// How long ago a process ran; `None` if it runs, never ran, or is forgotten.
+    pub(in crate::vm) fn idle_for(&self, process: ProcessId, now: u64) -> Option<Duration> {
+        let left_at = self.sched.payload(process)?.left_at;
+        let has_left = left_at != 0 && self.sched.current() != Some(process);
+        has_left.then(|| Duration::from_nanos(now.saturating_sub(left_at)))
+    }
+}

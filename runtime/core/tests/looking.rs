@@ -1,0 +1,200 @@
+//! Looks: other threads read the state of a VM, whatever its owner does at the moment.
+
+mod mock_guest;
+
+use baton_core::sched::{Deadline, State};
+use baton_core::vm::{NoLook, View, Vm};
+use baton_sys::clock;
+use mock_guest::{Block, Policy, Running, await_event, start};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longer than any look may take on a loaded machine.
+const LONG: Duration = Duration::from_secs(60);
+
+fn states(view: &mut View<'_>) -> Vec<State> {
+    let sched = view.sched();
+    sched.iter().map(|process| sched.state(process)).collect()
+}
+
+fn seen(vm: &Vm) -> Vec<State> {
+    vm.look(LONG, states).expect("there is a moment for it")
+}
+
+/// Has `look` called beside a running VM, and then ends it by the flag.
+fn beside(running: Running, flag: &AtomicBool, look: impl FnOnce(&Vm)) {
+    look(&running.vm);
+    flag.store(true, Ordering::Relaxed);
+    running.finish();
+}
+
+#[test]
+fn a_process_that_computes_is_seen_at_a_safepoint_without_a_monitor() {
+    let (began, ends) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (begins, ended) = (Arc::clone(&began), Arc::clone(&ends));
+    let running = start(
+        |_| {},
+        move |main| {
+            begins.store(true, Ordering::Relaxed);
+            main.spin_until(|| ended.load(Ordering::Relaxed))
+        },
+    );
+    await_event("the process runs", || began.load(Ordering::Relaxed));
+    let before = running.vm.own_threads();
+    beside(running, &ends, |vm| {
+        for _ in 0..100 {
+            assert_eq!(seen(vm), [State::Running]);
+        }
+        assert_eq!(vm.own_threads(), before, "a look started a thread");
+    });
+}
+
+#[test]
+fn an_idle_vm_is_seen() {
+    let running = start(
+        |_| {},
+        |main| {
+            let queue = main.vm.sched(|sched| sched.wait_queue_new());
+            main.spawn(move |process| {
+                process.wait(|sched| sched.wait(queue, Deadline::Never))?;
+                Ok(())
+            });
+            main.sleep_until(clock::Instant::now() + Duration::from_millis(300))?;
+            main.vm
+                .sched(|sched| sched.wake_one(queue, baton_core::sched::WakeReason::Done, 0));
+            Ok(())
+        },
+    );
+    await_event("both wait", || {
+        seen(&running.vm) == [State::Sleeping, State::Waiting]
+    });
+    running.finish();
+}
+
+#[test]
+fn an_exclusive_call_is_looked_past_and_keeps_the_vm() {
+    let (block, call) = Block::new();
+    let running = start(
+        |_| {},
+        move |main| {
+            main.foreign_as(Policy::Stay, call)?;
+            main.yield_now()
+        },
+    );
+    await_event("the call has begun", || block.has_begun());
+    for _ in 0..20 {
+        assert_eq!(seen(&running.vm), [State::Running]);
+    }
+    block.end();
+    let finished = running.finish();
+    assert_eq!(finished.vm.counters.retakes.get(), 0);
+}
+
+#[test]
+fn looks_beside_short_calls_disturb_none_of_them() {
+    let ends = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&ends);
+    let running = start(
+        |_| {},
+        move |main| {
+            let other = main.spawn({
+                let ended = Arc::clone(&ended);
+                move |process| process.yield_until(|| ended.load(Ordering::Relaxed))
+            });
+            while !ended.load(Ordering::Relaxed) {
+                main.foreign_as(Policy::Stay, || ())?;
+                main.foreign(|| ())?;
+                main.yield_now()?;
+            }
+            main.join(other)
+        },
+    );
+    beside(running, &ends, |vm| {
+        for _ in 0..200 {
+            let count = vm.look(LONG, |view| view.sched().iter().count());
+            assert!(matches!(count, Ok(1 | 2)), "{count:?}");
+        }
+    });
+}
+
+#[test]
+fn a_look_fails_while_a_process_reaches_no_safepoint_and_is_then_forgotten() {
+    let (began, ends) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (begins, ended) = (Arc::clone(&began), Arc::clone(&ends));
+    let running = start(
+        |_| {},
+        move |main| {
+            begins.store(true, Ordering::Relaxed);
+            while !ended.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            main.checkpoint()
+        },
+    );
+    await_event("the process runs", || began.load(Ordering::Relaxed));
+    let ran = Arc::new(AtomicBool::new(false));
+    let runs = Arc::clone(&ran);
+    let patience = Duration::from_millis(20);
+    beside(running, &ends, |vm| {
+        let began = Instant::now();
+        let look = vm.look(patience, move |_| runs.store(true, Ordering::Relaxed));
+        assert_eq!(look, Err(NoLook::KeptInside));
+        assert!(began.elapsed() >= patience);
+    });
+    assert!(
+        !ran.load(Ordering::Relaxed),
+        "a look ran after it had failed"
+    );
+}
+
+#[test]
+fn a_look_at_a_vm_that_has_ended_fails() {
+    let running = start(|_| {}, |_| Ok(()));
+    let vm = Arc::clone(&running.vm);
+    running.finish();
+    assert_eq!(vm.look(LONG, |_| ()), Err(NoLook::Ended));
+}
+
+#[test]
+fn many_threads_look_at_once() {
+    let ends = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&ends);
+    let running = start(
+        |_| {},
+        move |main| {
+            let spinners: Vec<_> = (0..3)
+                .map(|_| {
+                    let ended = Arc::clone(&ended);
+                    main.spawn(move |process| process.spin_until(|| ended.load(Ordering::Relaxed)))
+                })
+                .collect();
+            main.join_all(spinners)
+        },
+    );
+    beside(running, &ends, |vm| {
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| (0..50).for_each(|_| assert!(!seen(vm).is_empty())));
+            }
+        });
+    });
+}
+
+#[test]
+fn parameters_that_another_thread_changes_take_effect() {
+    let (block, call) = Block::new();
+    let running = start(|_| {}, move |main| main.foreign_as(Policy::Stay, call));
+    await_event("the call has begun", || block.has_begun());
+    running.vm.parameters.set_max_threads(7);
+    assert_eq!(running.vm.parameters_changed_outside(LONG), Ok(()));
+    assert_eq!(running.vm.threads_for_calls(), 7);
+    block.end();
+    running.finish();
+}

@@ -1,0 +1,40 @@
+//! Attaching to a running program, to see what its processes do. Nothing is prepared at its start,
+//! and nothing costs anything while nobody looks. This crate knows no language.
+//!
+//! ```text
+//! client                                        target
+//! attach(pid): may this user do that?
+//!   PID.request, in a directory of the user's
+//!   SIGQUIT ----------------------------------> the handler notes it (`quit::note`)
+//!                                               at a safepoint, or by the monitor: `quit::serve`
+//!                                                 checks and removes the request
+//!                                                 starts the observer thread, which binds PID.sock
+//!   connects; both check who the other is <----
+//!   {"version":1,...}  -----------------------> checks the version
+//!   {"ask":"stacks"}   -----------------------> `Target::answer`
+//!                      <----------------------- {"part":...} ..., {"done":...}
+//!                                               ends after a quiet minute
+//! ```
+//!
+//! | module | what is there |
+//! |---|---|
+//! | [`place`] | the directory of requests and sockets, and who may use it |
+//! | [`quit`] | the target's side: SIGQUIT, requests, refusals |
+//! | [`observer`] | the target's side: the thread that answers |
+//! | [`client`] | the other side |
+//! | [`protocol`] | lines of JSON, their limits, and the version |
+//! | [`report`] | processes and their stacks, as data and as text |
+//!
+//! # Who may attach
+//!
+//! The same user, or root. The directory belongs to the target's user and is closed to others
+//! (0700), and so is the socket (0600). Both sides ask the kernel who the other is
+//! (`SO_PEERCRED`). No network address is involved.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod observer;
+pub mod place;
+pub mod protocol;
+pub mod quit;
+pub mod report;

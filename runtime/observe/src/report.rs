@@ -1,0 +1,219 @@
+//! Processes and their stacks, as data and as text.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The maximal number of frames of one stack that texts show.
+const MOST_LEVELS: usize = 22;
+
+/// What kind of function a frame is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The outermost code of a file or chunk.
+    Main,
+    /// A function of the guest's language.
+    Guest,
+    /// A function in C.
+    C,
+}
+
+/// A frame of a stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Frame {
+    /// The file or chunk, as messages give it, such as `server.lua`; `[C]` for C.
+    pub source: String,
+    /// The present line; 0: not known.
+    pub line: u32,
+    /// The line where the function begins; 0: not known.
+    pub defined: u32,
+    /// What kind of function it is.
+    pub kind: Kind,
+    /// What the caller calls it by, such as `method`; empty if that is not known.
+    pub called_as: String,
+    /// The name that the caller uses; empty if that is not known.
+    pub name: String,
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: in ", self.source)?,
+            line => write!(f, "{}:{line}: in ", self.source)?,
+        }
+        match (self.name.is_empty(), self.kind) {
+            (false, _) if self.called_as.is_empty() => write!(f, "function '{}'", self.name),
+            (false, _) => write!(f, "{} '{}'", self.called_as, self.name),
+            (true, Kind::Main) => f.write_str("main chunk"),
+            (true, Kind::Guest) => write!(f, "function <{}:{}>", self.source, self.defined),
+            (true, Kind::C) => f.write_str("?"),
+        }
+    }
+}
+
+/// The frames of one stack, the innermost first. A process has one for each coroutine that it is
+/// in, the innermost first, and then its own.
+pub type Stack = Vec<Frame>;
+
+/// A process, and what it does at the moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number, unique in the program.
+    pub id: u64,
+    /// How messages name it, such as `process 7 'clerk'`.
+    pub title: String,
+    /// `running`, `runnable`, `waiting`, `sleeping`, `suspended` or `foreign`.
+    pub state: String,
+    /// What it waits for, and who holds that; empty if it does not wait.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waits: String,
+    /// Seconds since it last ran, if it does not run and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<f64>,
+    /// Where it was spawned, such as `server.lua:12`; empty if that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spawned_at: String,
+    /// Its running time so far, in seconds.
+    pub running: f64,
+    /// Its processor time so far, in seconds.
+    pub cpu: f64,
+    /// Its stacks, the innermost first; none after its end.
+    pub stacks: Vec<Stack>,
+}
+
+impl Process {
+    /// Whether a text says since when it is in this state.
+    fn is_still(&self) -> bool {
+        matches!(
+            self.state.as_str(),
+            "waiting" | "sleeping" | "suspended" | "foreign"
+        )
+    }
+
+    /// Its state, what it waits for, and since when.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.state)?;
+        if !self.waits.is_empty() {
+            write!(f, ", {}", self.waits)?;
+        }
+        match self.since.filter(|_| self.is_still()) {
+            Some(since) => write!(f, ", since {since:.3} s"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Its state on one line, and its stacks below.
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.title)?;
+        self.describe(f)?;
+        if !self.spawned_at.is_empty() {
+            write!(f, " (spawned at {})", self.spawned_at)?;
+        }
+        writeln!(f)?;
+        if self.stacks.is_empty() {
+            return Ok(());
+        }
+        write_stacks(f, &self.stacks)
+    }
+}
+
+fn write_stacks(f: &mut fmt::Formatter<'_>, stacks: &[Stack]) -> fmt::Result {
+    writeln!(f, "stack traceback:")?;
+    for stack in stacks {
+        for frame in stack.iter().take(MOST_LEVELS) {
+            writeln!(f, "\t{frame}")?;
+        }
+        if stack.len() > MOST_LEVELS {
+            writeln!(f, "\t...")?;
+        }
+    }
+    Ok(())
+}
+
+/// Processes with the same state, wait, place of spawn and stacks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group<'a> {
+    /// How many there are.
+    pub count: usize,
+    /// One of them: the one with the lowest number.
+    pub example: &'a Process,
+    /// The numbers of all.
+    pub ids: Vec<u64>,
+}
+
+/// Merges processes that are alike, the largest groups first.
+///
+/// ```
+/// use baton_observe::report::{Process, group};
+/// let waiter = |id: u64| Process {
+///     id,
+///     title: format!("process {id}"),
+///     state: "waiting".into(),
+///     waits: "for an event".into(),
+///     since: Some(0.5),
+///     spawned_at: "a.lua:3".into(),
+///     running: 0.0,
+///     cpu: 0.0,
+///     stacks: Vec::new(),
+/// };
+/// let other = Process { state: "running".into(), ..waiter(1) };
+/// let all = [other, waiter(2), waiter(3)];
+/// let groups = group(&all);
+/// assert_eq!(groups[0].ids, [2, 3]);
+/// assert_eq!(groups[1].count, 1);
+/// ```
+pub fn group(processes: &[Process]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for process in processes {
+        let key = (
+            &process.state,
+            &process.waits,
+            &process.spawned_at,
+            &process.stacks,
+        );
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => {
+                group.count += 1;
+                group.ids.push(process.id);
+            }
+            None => groups.push(Group {
+                count: 1,
+                example: process,
+                ids: vec![process.id],
+            }),
+        }
+    }
+    groups.sort_by_key(|group| (std::cmp::Reverse(group.count), group.example.id));
+    groups
+}
+
+/// How many numbers of processes a group's text lists.
+const MOST_IDS: usize = 8;
+
+impl fmt::Display for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.count == 1 {
+            return self.example.fmt(f);
+        }
+        write!(f, "{} processes: ", self.count)?;
+        let alike = Process {
+            since: None,
+            ..self.example.clone()
+        };
+        alike.describe(f)?;
+        if !self.example.spawned_at.is_empty() {
+            write!(f, " (spawned at {})", self.example.spawned_at)?;
+        }
+        let ids: Vec<String> = self.ids.iter().take(MOST_IDS).map(u64::to_string).collect();
+        let more = if self.count > MOST_IDS { ", ..." } else { "" };
+        writeln!(f, "\nnumbers {}{more}", ids.join(", "))?;
+        if self.example.stacks.is_empty() {
+            return Ok(());
+        }
+        write_stacks(f, &self.example.stacks)
+    }
+}
