@@ -176,6 +176,15 @@ static const char help_text[] =
   "  --help      show this text\n"
   "  --version   show Lua's and Baton's versions\n"
   "\n"
+  "Commands:\n"
+  "  stacks PID     show where each process of a running program is, what it\n"
+  "                 waits for, and who holds that\n"
+  "  profile PID    find out where a running program spends its time; also\n"
+  "                 profile script [args]\n"
+  "  metrics PID    write the counters of a running program as OpenMetrics\n"
+  "  set PID        show or set the parameters of a running program\n"
+  "  Each has a --help of its own. A script of such a name is run by ./name.\n"
+  "\n"
   "Environment:\n"
   "  LUA_INIT_5_4, LUA_INIT     code, or @file, to run before everything else\n"
   "  LUA_PATH_5_4, LUA_PATH     where 'require' looks for Lua modules\n"
@@ -184,6 +193,8 @@ static const char help_text[] =
   "                             process.params; likewise BATON_MAX_THREADS, ...\n"
   "  BATON_CONCURRENT=m=serial  how far calls into C modules may overlap, as by\n"
   "                             process.concurrent; more of them after commas\n"
+  "  BATON_ATTACH=off           commands may not look into the program; with all,\n"
+  "                             they may change it, too\n"
   "\n"
   "What Baton adds to Lua:\n"
   "  require \"baton.process\"    preemptive processes by the thousand: spawn, join,\n"
@@ -201,6 +212,7 @@ static const char help_text[] =
 
 void baton_print_help(const char *program_name) {
   printf("usage: %s [options] [script [args]]\n", program_name);
+  printf("       %s command ...\n", program_name);
   fputs(help_text, stdout);
   fflush(stdout);
 }

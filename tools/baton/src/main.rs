@@ -9,9 +9,10 @@
 mod console;
 mod editor;
 mod history;
+mod inside;
 mod simulation;
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::slice;
 
@@ -54,6 +55,10 @@ unsafe extern "C-unwind" {
 extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
     // SAFETY: argc and argv are as the C runtime passed them: argc strings and a NULL, valid until
     // the program ends.
+    if let Some(status) = inside::run(&unsafe { arguments(argc, argv) }) {
+        return status;
+    }
+    // SAFETY: as above.
     let seed = match unsafe { simulation_asked(argc, argv) }.map(|call| call.begin()) {
         None => None,
         Some(simulation::Next::Run(seed)) => Some(seed),
@@ -62,6 +67,21 @@ extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
     // SAFETY: as above. `baton_standalone` is a lua_CFunction that takes these two as its
     // arguments, and `baton_standalone_report` pops the error that it reports.
     unsafe { baton_lua::run_program(baton_standalone, baton_standalone_report, argc, argv, seed) }
+}
+
+/// The arguments of the program.
+///
+/// # Safety
+/// `argv` holds `argc` C strings and a null.
+unsafe fn arguments(argc: c_int, argv: *mut *mut c_char) -> Vec<OsString> {
+    let argument = |i: usize| {
+        // SAFETY: the caller's condition; `i` is below `argc`.
+        let text = unsafe { CStr::from_ptr(*argv.add(i)) };
+        OsStr::from_bytes(text.to_bytes()).to_owned()
+    };
+    (0..usize::try_from(argc).unwrap_or(0))
+        .map(argument)
+        .collect()
 }
 
 /// Returns the simulated runs that the command line asks for, if any.
@@ -74,15 +94,9 @@ unsafe fn simulation_asked(argc: c_int, argv: *mut *mut c_char) -> Option<simula
     let asked = unsafe {
         baton_asks_for_simulation(argc, argv, &raw mut seeds_at, &raw mut first, &raw mut last)
     };
-    let argument = |i: usize| {
-        // SAFETY: the caller's condition; `i` is below `argc`.
-        let text = unsafe { CStr::from_ptr(*argv.add(i)) };
-        OsStr::from_bytes(text.to_bytes()).to_owned()
-    };
     (asked != 0).then(|| simulation::Call {
-        arguments: (0..usize::try_from(argc).unwrap_or(0))
-            .map(argument)
-            .collect(),
+        // SAFETY: the caller's condition.
+        arguments: unsafe { arguments(argc, argv) },
         seeds_at: usize::try_from(seeds_at).unwrap_or(0),
         first,
         last,

@@ -41,6 +41,8 @@ pages! {
     deadlines = "deadlines.md",
     service = "service.md",
     testing = "testing.md",
+    when_it_hangs = "when-it-hangs.md",
+    when_it_is_slow = "when-it-is-slow.md",
     synchronization = "synchronization.md",
     atomic = "atomic.md",
     blocking = "blocking.md",

@@ -11,7 +11,7 @@ pub(crate) mod modules;
 pub(crate) mod peer;
 pub(crate) mod program;
 pub(crate) mod signals;
-mod skip;
+pub(crate) mod skip;
 mod stream;
 mod threads;
 

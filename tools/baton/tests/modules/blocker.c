@@ -26,6 +26,18 @@ static int spin_ms(lua_State *L) {
   return 0;
 }
 
+/* burn_ms(ms): computes until its thread has used that much processor time. */
+static int burn_ms(lua_State *L) {
+  struct timespec now;
+  double used, until = 0;
+  do {
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    used = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    if (until == 0) until = used + (double)luaL_checkinteger(L, 1) * 1e-3;
+  } while (used < until);
+  return 0;
+}
+
 /* call_and_return(f, ...): calls f without a continuation, so its own C frame stays on the
    stack. Checks that thread data such as errno and its local variables survive. */
 static int call_and_return(lua_State *L) {
@@ -56,6 +68,7 @@ static int count_frees(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"block_ms", block_ms},
     {"spin_ms", spin_ms},
+    {"burn_ms", burn_ms},
     {"call_and_return", call_and_return},
     {"protected_call", protected_call},
     {"count_frees", count_frees},

@@ -1,0 +1,145 @@
+//! Commands that look into a running program: `baton stacks PID` and its sisters.
+//!
+//! A command is recognized only as the first argument. A script of such a name is run by a path,
+//! `baton ./stacks`, or after `--`.
+
+mod metrics;
+mod profile;
+mod rights;
+mod set;
+mod stacks;
+mod started;
+
+use baton_observe::client::{self, AttachError, Connection};
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::os::raw::c_int;
+
+/// The names of the commands.
+const COMMANDS: [&str; 4] = ["metrics", "profile", "set", "stacks"];
+
+/// The exit status for a wrong command line.
+const MISUSE: c_int = 2;
+
+#[derive(Parser)]
+#[command(
+    name = "baton",
+    about = "Looks into a running program of Baton",
+    after_help = "A script of such a name is run by its path, as in: baton ./stacks\n\
+                  A program can be looked into by its user and by root. It does not have to be \
+                  prepared; with BATON_ATTACH=off in its environment it refuses.",
+    disable_help_subcommand = true
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows every process: its stack, what it waits for, who holds that, where it was spawned
+    Stacks(stacks::StacksOptions),
+    /// Writes the counters of a program as OpenMetrics text, for Prometheus
+    Metrics(metrics::MetricsOptions),
+    /// Finds out where a program, or a script, spends its processor time
+    Profile(profile::ProfileOptions),
+    /// Shows the parameters of a program, or sets one while the program runs
+    Set(set::SetOptions),
+}
+
+/// What every command takes.
+#[derive(Args)]
+struct Common {
+    /// The process id of the program
+    #[arg(value_name = "PID")]
+    pid: u32,
+    /// Writes JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command that these arguments of the program ask for. Returns the exit status; `None`
+/// if they ask for none.
+pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
+    let first = arguments.get(1)?.to_str()?;
+    if !COMMANDS.contains(&first) {
+        return None;
+    }
+    let command = match CommandLine::try_parse_from(arguments) {
+        Ok(line) => line.command,
+        Err(error) => {
+            // An error of this write cannot be reported.
+            let _ = error.print();
+            return Some(if error.use_stderr() { MISUSE } else { 0 });
+        }
+    };
+    let result = match command {
+        Command::Stacks(options) => stacks::run(&options),
+        Command::Metrics(options) => metrics::run(&options),
+        Command::Profile(options) => profile::run(&options),
+        Command::Set(options) => set::run(&options),
+    };
+    Some(match result {
+        Ok(()) => 0,
+        Err(why) => {
+            // As above.
+            let _ = writeln!(std::io::stderr(), "baton: {why}");
+            1
+        }
+    })
+}
+
+fn attach(common: &Common, write: bool) -> Result<Connection, AttachError> {
+    attach_to(common.pid, write)
+}
+
+fn attach_to(pid: u32, write: bool) -> Result<Connection, AttachError> {
+    let _own = rights::of_the_user_of(pid).map_err(AttachError::Refused)?;
+    client::attach(pid, write)
+}
+
+/// Whether `--write` may be used: by a person, on a terminal.
+fn check_write(write: bool) -> Result<(), String> {
+    if write && !std::io::stdin().is_terminal() {
+        return Err(
+            "--write is for a person on a terminal; start the program with BATON_ATTACH=all to \
+             change it from a script"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// A text without characters that a terminal would act on: names and paths are the program's.
+fn harmless(text: &str) -> String {
+    let mut harmless = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => harmless.push(character),
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                harmless.extend(character.escape_unicode());
+            }
+            _ if character.is_control() => harmless.extend(character.escape_unicode()),
+            _ => harmless.push(character),
+        }
+    }
+    harmless
+}
+
+/// Writes to stdout. A reader that is gone ends the command without a message, as usual.
+fn print(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    let text = harmless(text);
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+    print(&(text + "\n"))
+}

@@ -1,0 +1,63 @@
+//! `baton stacks`.
+
+use super::{Common, attach, print, print_json};
+use baton_observe::client::AttachError;
+use baton_observe::report::{Process, group};
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+#[derive(Args)]
+pub(super) struct StacksOptions {
+    #[command(flatten)]
+    common: Common,
+    /// Merges processes with equal stacks, and counts them
+    #[arg(long)]
+    group: bool,
+}
+
+pub(super) fn run(options: &StacksOptions) -> Result<(), String> {
+    let mut program = match attach(&options.common, false) {
+        Ok(program) => program,
+        Err(AttachError::Held(what)) => return print_held(options, &what),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut processes: Vec<Process> = Vec::new();
+    let mut add = |part: Value| {
+        let some: Vec<Process> =
+            serde_json::from_value(part).map_err(|error| format!("a wrong answer: {error}"))?;
+        processes.extend(some);
+        Ok(())
+    };
+    let end = program.ask("stacks", Value::Null, &mut add)?;
+    if end.get("kept_inside") == Some(&Value::Bool(true)) {
+        let what = "a process computes inside the VM, without a safepoint: in a long step of the \
+                    garbage collector, or in a function of Lua's library";
+        return print_held(options, what);
+    }
+    if options.common.json {
+        return match options.group {
+            true => print_json(&json!({ "groups": group(&processes) })),
+            false => print_json(&json!({ "processes": processes })),
+        };
+    }
+    let mut text = String::new();
+    if options.group {
+        for group in group(&processes) {
+            // A string takes all that is written to it; here and below.
+            let _ = write!(text, "{group}");
+        }
+    } else {
+        for process in &processes {
+            let _ = write!(text, "{process}");
+        }
+    }
+    print(&text)
+}
+
+fn print_held(options: &StacksOptions, what: &str) -> Result<(), String> {
+    if options.common.json {
+        return print_json(&json!({ "held": what }));
+    }
+    print(&format!("held: {what}\n"))
+}

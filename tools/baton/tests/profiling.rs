@@ -1,0 +1,255 @@
+//! `baton profile`: where a program spends its processor time.
+#![cfg(target_os = "linux")]
+
+mod harness;
+
+use harness::{Outcome, Run, Started, baton, baton_path};
+use serde_json::Value;
+use std::fs;
+
+/// Three functions with 60, 30 and 10 % of the processor time: in C, in a coroutine, and in a
+/// callback of `sort`.
+const SHARES: &str = "
+    local blocker = require 'blocker'
+    local clock = os.clock
+    local function burn(ms)
+      local until_then, sum = clock() + ms / 1000, 0
+      while clock() < until_then do for i = 1, 200 do sum = sum + i end end
+    end
+    local function sixty() blocker.burn_ms(6) return 1 end
+    local function thirty() coroutine.wrap(function() burn(3) end)() return 1 end
+    local function ten()
+      local done
+      table.sort({ 1, 2 }, function(a, b)
+        if not done then done = true burn(1) end
+        return a < b
+      end)
+      return 1
+    end
+    print 'ready'
+    io.stdout:flush()
+    while true do sixty() thirty() ten() end";
+
+fn ready(code: &str) -> Started {
+    let run = baton().process_code(code);
+    let own = run.scratch().to_owned();
+    let mut program = run.env("XDG_RUNTIME_DIR", own).start();
+    program.await_stdout("ready\n");
+    program
+}
+
+fn profile(program: &Started, more: &[&str]) -> Outcome {
+    let run = Run::of(baton_path()).arg("profile");
+    let run = more.iter().fold(run, |run, argument| run.arg(argument));
+    run.arg(program.pid().to_string()).run()
+}
+
+/// The share of a function, with what it calls, in percent.
+fn share(summary: &Value, function: &str) -> f64 {
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let functions = summary["functions"].as_array().expect("a list");
+    let found = functions.iter().find(|found| found["function"] == function);
+    let found = found.unwrap_or_else(|| panic!("no {function} in {summary:#}"));
+    100.0 * number(&found["total"]) / number(&summary["total"])
+}
+
+#[test]
+fn known_shares_are_found_within_two_points() {
+    let program = ready(SHARES);
+    let outcome = profile(&program, &["-r", "997", "-d", "6", "--json"]);
+    program.signal_until_it_ends("KILL");
+    outcome.succeeds();
+    let summary: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    for (function, expected) in [("sixty", 60.0), ("thirty", 30.0), ("ten", 10.0)] {
+        let found = share(&summary, function);
+        assert!(
+            (found - expected).abs() <= 2.0,
+            "{function}: {expected} % expected, got {found:.1} %\n{summary:#}"
+        );
+    }
+    assert!((share(&summary, "burn_ms") - 60.0).abs() <= 2.0);
+}
+
+#[test]
+fn a_program_that_waits_uses_next_to_nothing() {
+    let program = ready("print 'ready' io.stdout:flush() process.sleep(3600)");
+    let outcome = profile(&program, &["-d", "1", "--json"]);
+    program.signal_until_it_ends("KILL");
+    outcome.succeeds();
+    let summary: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let total = summary["total"].as_u64().expect("a number");
+    assert!(
+        total < 50_000_000,
+        "{total} ns of CPU in a program that sleeps"
+    );
+}
+
+#[test]
+fn each_suffix_gives_its_format() {
+    let program = ready(SHARES);
+    let begins: [(&str, &[u8]); 4] = [
+        ("x.svg", b"<"),
+        ("x.pb.gz", &[0x1f, 0x8b]),
+        ("x.json", b"{"),
+        ("x.folded", b"main chunk"),
+    ];
+    for (name, beginning) in begins {
+        let file = program.scratch().join(name);
+        let path = file.to_string_lossy().into_owned();
+        profile(&program, &["-d", "0.3", "-o", &path]).succeeds();
+        let written = fs::read(&file).expect("it was written");
+        assert!(written.starts_with(beginning), "{name} begins otherwise");
+    }
+    profile(&program, &["-d", "0.3", "-o", "x.png"])
+        .ends_with(1)
+        .complained(".svg");
+    program.signal_until_it_ends("KILL");
+}
+
+#[test]
+fn a_script_is_started_and_profiled_to_its_end() {
+    let run = Run::of(baton_path()).arg("profile");
+    let script = run.scratch().join("work.lua");
+    fs::write(
+        &script,
+        "local function work() local x = 0 for i = 1, 3e7 do x = x + i end return x end
+         print(work() > 0, ...)",
+    )
+    .expect("it can be written");
+    let outcome = run.arg(&script).arg("-x").arg("7").run();
+    outcome.succeeds();
+    let out = &outcome.stdout;
+    assert!(out.starts_with("true\t-x\t7\n"), "{out}");
+    assert!(out.contains("work ("), "{out}");
+}
+
+#[test]
+fn a_script_that_fails_is_reported() {
+    let run = Run::of(baton_path()).arg("profile");
+    let script = run.scratch().join("fails.lua");
+    fs::write(&script, "error 'no'").expect("it can be written");
+    run.arg(&script)
+        .run()
+        .ends_with(1)
+        .complained("the script has ended");
+}
+
+#[test]
+fn wrong_details_are_explained() {
+    let program = ready(SHARES);
+    profile(&program, &["-r", "0"])
+        .ends_with(1)
+        .complained("a rate from 1 to 1000 samples a second expected, got 0");
+    profile(&program, &["-d", "0"])
+        .ends_with(1)
+        .complained("from 0.01 to 3600 seconds expected, got 0");
+    profile(&program, &["-d", "nan"]).ends_with(1);
+    program.signal_until_it_ends("KILL");
+}
+
+/// A client that goes ends its profile: the program is not interrupted any more.
+#[test]
+fn a_client_that_is_killed_ends_its_profile() {
+    let program = ready(SHARES);
+    let mut client = std::process::Command::new(baton_path())
+        .args(["profile", "-d", "3600", &program.pid().to_string()])
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    client.kill().expect("it can be killed");
+    client.wait().expect("it ends");
+    let threads = || {
+        fs::read_dir(format!("/proc/{}/task", program.pid()))
+            .expect("it lives")
+            .count()
+    };
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    // Its own thread and the observer are left.
+    while threads() > 2 && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(threads(), 2);
+    program.signal_until_it_ends("KILL");
+}
+
+/// One process waits for an event, a channel and a call in C, with 60, 30 and 10 % of its time.
+#[test]
+fn known_shares_of_waits_are_found_within_two_points() {
+    let program = ready(
+        "process.concurrent('blocker', 'concurrent')
+         local blocker = require 'blocker'
+         local event = process.event { name = 'never' }
+         local channel = process.channel { 0, name = 'silent' }
+         print 'ready'
+         io.stdout:flush()
+         while true do
+           event:wait(0.12)
+           channel:receive(0.06)
+           blocker.block_ms(20)
+         end",
+    );
+    let outcome = profile(&program, &["--waits", "-r", "997", "-d", "6", "--json"]);
+    program.signal_until_it_ends("KILL");
+    outcome.succeeds();
+    let summary: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let total = summary["total"].as_f64().expect("a number");
+    let waits = summary["waits"].as_array().expect("a list");
+    for (object, expected) in [
+        ("the event 'never'", 60.0),
+        ("the channel 'silent' (to receive)", 30.0),
+        ("the end of a call of 'block_ms'", 10.0),
+    ] {
+        let found = waits.iter().find(|wait| wait["object"] == object);
+        let found = found.unwrap_or_else(|| panic!("no '{object}' in {summary:#}"));
+        let found = 100.0 * found["total"].as_f64().expect("a number") / total;
+        assert!(
+            (found - expected).abs() <= 2.0,
+            "{object}: {expected} % expected, got {found:.1} %\n{summary:#}"
+        );
+    }
+}
+
+#[test]
+fn a_wait_for_a_lock_names_its_holder() {
+    let program = ready(
+        "local mutex = process.mutex { name = 'accounts' }
+         process.spawn({ name = 'owner' }, function() mutex:lock() process.sleep(3600) end)
+         process.sleep(0)
+         process.spawn({ name = 'other' }, function() mutex:lock() end)
+         print 'ready'
+         io.stdout:flush()
+         process.sleep(3600)",
+    );
+    let outcome = profile(&program, &["--waits", "-d", "0.5", "--json"]);
+    program.signal_until_it_ends("KILL");
+    outcome.succeeds();
+    let summary: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let waits = summary["waits"].as_array().expect("a list");
+    let lock = waits
+        .iter()
+        .find(|wait| wait["object"] == "the mutex 'accounts'")
+        .unwrap_or_else(|| panic!("no mutex in {summary:#}"));
+    assert_eq!(lock["holder"], "process 2 'owner'");
+}
+
+/// Only some are looked at in each tick, and stand for the others.
+#[test]
+fn ten_thousand_processes_are_counted_by_samples() {
+    let program = ready(
+        "for _ = 1, 9000 do process.spawn(function() process.sleep(3600) return 1 end) end
+         local channel = process.channel()
+         for _ = 1, 1000 do process.spawn(function() channel:receive() end) end
+         process.sleep(0)
+         print 'ready'
+         io.stdout:flush()
+         process.sleep(3600)",
+    );
+    let outcome = profile(&program, &["--wall", "-d", "2", "--json"]);
+    program.signal_until_it_ends("KILL");
+    outcome.succeeds();
+    let summary: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let seconds = summary["total"].as_f64().expect("a number") / 1e9;
+    assert!((15_000.0..25_000.0).contains(&seconds), "{seconds} s");
+    let sleeping = share(&summary, "sleep");
+    assert!((87.0..93.0).contains(&sleeping), "{sleeping} %");
+}
