@@ -112,7 +112,11 @@ fn a_script_is_started_and_profiled_to_its_end() {
     let script = run.scratch().join("work.lua");
     fs::write(
         &script,
-        "local function work() local x = 0 for i = 1, 3e7 do x = x + i end return x end
+        "local function work()
+           local x = 0
+           while os.clock() < 2 do for i = 1, 10000 do x = x + i end end
+           return x
+         end
          print(work() > 0, ...)",
     )
     .expect("it can be written");
