@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A run that has its requests and its socket in its own scratch directory.
@@ -578,6 +578,18 @@ fn a_forks_child_answers_for_itself() {
     program.signal_until_it_ends("KILL");
 }
 
+/// Copies the program under test to where every user may run it. Another program does that: a child
+/// that another test starts at the same time would inherit our open file, and nobody can run a file
+/// that is open for writing.
+fn copy_for_others(to: &Path) {
+    let copied = std::process::Command::new("install")
+        .args(["-m", "755"])
+        .args([baton_path(), to])
+        .status()
+        .expect("install starts");
+    assert!(copied.success());
+}
+
 /// Only root can try as another user.
 #[test]
 fn another_user_is_refused() {
@@ -589,8 +601,7 @@ fn another_user_is_refused() {
     let program = ready(observed(WAITERS));
     stacks(&program, &[]);
     let copy = std::env::temp_dir().join(format!("baton-of-nobody-{}", program.pid()));
-    fs::copy(baton_path(), &copy).expect("a copy that others may run");
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("its owner may");
+    copy_for_others(&copy);
     let outcome = std::process::Command::new(&copy)
         .uid(NOBODY)
         .gid(NOBODY)
@@ -613,8 +624,7 @@ fn root_attaches_to_the_program_of_another_user() {
         return skip("attaching as root", "run the tests as root");
     }
     let copy = std::env::temp_dir().join(format!("baton-for-nobody-{}", std::process::id()));
-    fs::copy(baton_path(), &copy).expect("a copy that others may run");
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("its owner may");
+    copy_for_others(&copy);
     let mut program = std::process::Command::new(&copy)
         .uid(NOBODY)
         .gid(NOBODY)
