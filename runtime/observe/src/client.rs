@@ -6,7 +6,7 @@ use crate::place::{Place, candidates};
 use crate::protocol::{
     Access, Ask, Hello, LONGEST_REPLY, Reply, VERSION, Welcome, read_line, write_line,
 };
-use crate::quit::{self, HELD, REFUSED, REQUEST, VARIABLE, name_of_request};
+use crate::quit::{self, COMPUTES, HELD, REFUSED, REQUEST, VARIABLE, name_of_request};
 use baton_sys::signals::marked;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Signal, geteuid};
@@ -29,8 +29,19 @@ const MOST_NOTES: u64 = 64 * 1024;
 /// How long the program may take to answer a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a note of the handler is passed over, as the observer may start in spite of it.
-const NOTE_HOLDS_AFTER: Duration = Duration::from_millis(60);
+/// How long the handler's note of a call in C is passed over, as the call may end at once.
+const CALL_HOLDS_AFTER: Duration = Duration::from_millis(60);
+
+/// As [`CALL_HOLDS_AFTER`], for a note that a process computes: its next instruction serves the
+/// request, as soon as it gets a processor.
+const COMPUTING_HOLDS_AFTER: Duration = Duration::from_secs(1);
+
+fn patience_with(note: &str) -> Duration {
+    match note.ends_with(COMPUTES) {
+        true => COMPUTING_HOLDS_AFTER,
+        false => CALL_HOLDS_AFTER,
+    }
+}
 
 /// The time between two looks for the socket.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
@@ -216,12 +227,6 @@ impl Running {
                  this is the user {me}"
             )));
         }
-        if !is_of_baton(pid) {
-            return Err(refused(format!(
-                "process {pid} is no program of Baton: its executable and libraries do not know \
-                 {VARIABLE}. It was not signalled"
-            )));
-        }
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).ok();
         let theirs = namespace(&pid.to_string());
         if theirs.is_some() && theirs != namespace("self") {
@@ -313,6 +318,12 @@ impl Running {
         if let Ok(stream) = connect(place, self) {
             return Ok(stream);
         }
+        if !is_of_baton(pid) {
+            return Err(refused(format!(
+                "process {pid} is no program of Baton: its executable and libraries do not know \
+                 {VARIABLE}. It was not signalled"
+            )));
+        }
         let target = i32::try_from(pid).map_err(|_| refused(format!("{pid} is no process id")))?;
         marked::send(target, SIGQUIT, quit::MARK)
             .map_err(|error| refused(format!("cannot send SIGQUIT to process {pid}: {error}")))?;
@@ -373,7 +384,7 @@ impl Running {
             // With another thread, the program will still answer.
             if let Some(what) = note.strip_prefix(HELD)
                 && self.threads == 1
-                && waited >= NOTE_HOLDS_AFTER
+                && waited >= patience_with(what)
             {
                 return Err(AttachError::Held(what.to_owned()));
             }

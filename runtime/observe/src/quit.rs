@@ -41,6 +41,9 @@ pub const REQUEST: &str = "baton attach 1\n";
 /// What precedes the handler's note in a request file.
 pub const HELD: &str = "held: ";
 
+/// What such a note ends with if the process computes.
+pub const COMPUTES: &str = " computes";
+
 /// What precedes a refusal in a request file.
 pub const REFUSED: &str = "refused: ";
 
