@@ -27,7 +27,6 @@ uint64_t baton_lua_number(const struct baton_process *process) { return process-
 
 static void describe(lua_State *L, CallInfo *ci, struct baton_frame *frame) {
   frame->called_as = baton_lua_called_as(L, ci, &frame->name);
-  frame->function = NULL;
   if (isLua(ci)) {
     const Proto *p = ci_func(ci)->p;
     if (p->source != NULL)
@@ -41,7 +40,6 @@ static void describe(lua_State *L, CallInfo *ci, struct baton_frame *frame) {
     strcpy(frame->source, "[C]");
     frame->line = frame->defined = 0;
     frame->kind = BATON_FRAME_C;
-    frame->function = baton_lua_function_of(ci);
   }
 }
 

@@ -20,7 +20,6 @@ struct CFrame {
     kind: c_int,
     called_as: *const c_char,
     name: *const c_char,
-    function: *const c_void,
 }
 
 /// `LUA_IDSIZE`.
