@@ -158,11 +158,27 @@ fn an_exclusive_call_is_named_within_its_time() {
          io.stdout:flush()
          blocker.spin_ms(3600000)",
     ));
+    await_processor_time(&program);
     let text = stacks(&program, &[]);
     assert_has(&text, "process 1 'main': running");
     assert_has(&text, "\t[C]: in field 'spin_ms'\n");
     assert_has(&text, "process 2 'other': ");
     program.signal_until_it_ends("KILL");
+}
+
+/// Waits until the program has computed for longer than its start takes: so it is in its long call.
+fn await_processor_time(program: &Started) {
+    const TICKS: u64 = 50; // of 10 ms
+    let path = format!("/proc/{}/stat", program.pid());
+    let used = || {
+        let stat = fs::read_to_string(&path).expect("it lives");
+        let after_name = stat.rsplit(") ").next().expect("it has fields");
+        let utime = after_name.split(' ').nth(11).expect("a time");
+        utime.parse::<u64>().expect("a number")
+    };
+    while used() < TICKS {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Nobody can answer but the handler of the signal, as there is no other thread.
@@ -174,7 +190,7 @@ fn the_only_thread_in_a_call_leaves_a_note() {
          io.stdout:flush()
          blocker.spin_ms(3600000)",
     ));
-    std::thread::sleep(Duration::from_millis(100));
+    await_processor_time(&program);
     let text = stacks(&program, &[]);
     assert_eq!(text, "held: process 1 'main' is in 'spin_ms'\n");
     let json = stacks(&program, &["--json"]);
