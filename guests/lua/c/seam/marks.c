@@ -4,6 +4,8 @@
 */
 #include "seam/internals.h"
 
+#include "lstring.h"
+
 /* The renamed originals. */
 LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults);
 LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
@@ -146,9 +148,15 @@ int baton_lua_kill_is_due(struct baton_process *process) {
 /* Inside the VM. Uses the stack's spare slots, as a Lua frame may have no free slot. */
 static l_noret raise_kill(lua_State *L, struct baton_process *process) {
   Udata *handle = cast(Udata *, cast_charp(process) - udatamemoffset(BATON_UV_COUNT));
-  setobj2s(L, L->top.p, &handle->uv[BATON_UV_REASON - 1].uv);
-  L->top.p++;
+  TValue *reason = &handle->uv[BATON_UV_REASON - 1].uv;
   baton_lua_request_safepoint(process); /* if it is caught, it is raised again */
+  if (l_unlikely(ttisnil(reason))) {
+    /* an observer's kill: it could not make a string */
+    setsvalue(L, reason, luaS_newliteral(L, "killed from outside"));
+    luaC_barrierback(L, obj2gco(handle), reason);
+  }
+  setobj2s(L, L->top.p, reason);
+  L->top.p++;
   luaD_throw(L, LUA_ERRRUN); /* not lua_error: message handlers are skipped */
 }
 

@@ -326,7 +326,8 @@ void baton_lua_push_reason(lua_State *L, struct baton_process *process) {
     baton_lua_push_process(L, process);
     if (lua_getiuservalue(L, -1, BATON_UV_REASON) == LUA_TNIL) {
       lua_pop(L, 1);
-      lua_pushliteral(L, "killed"); /* ended by a fork, in the fork's child */
+      /* otherwise ended by a fork, in the fork's child */
+      lua_pushstring(L, process->killed ? "killed from outside" : "killed");
     }
     lua_remove(L, -2);
   }

@@ -1,7 +1,7 @@
 /*
-** What reports say of a process: where it was spawned, and the frames of its stacks. The functions
-** only read. They neither enter the VM nor allocate, so any thread may call them while the process
-** does not run.
+** What observers are told of a process: where it was spawned, and the frames of its stacks. And
+** what they may do to it. The functions neither enter the VM nor allocate, so any thread may call
+** them while no process runs.
 */
 #include "seam/internals.h"
 #include "state/state.h"
@@ -61,4 +61,15 @@ void baton_lua_visit_frames(
   for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
     visit_state(resumed->L, most, visit, context);
   visit_state(process->L, most, visit, context);
+}
+
+uint64_t baton_lua_heap_size(const struct baton_process *process) {
+  return (uint64_t)gettotalbytes(process->global);
+}
+
+int baton_lua_note_kill(struct baton_process *process) {
+  if (process->outcome != BATON_ALIVE) return -1;
+  if (process->killed && process->holds > 0) process->abandoned = 1;
+  process->killed = 1;
+  return process->holds > 0;
 }

@@ -193,6 +193,11 @@ void baton_lua_visit_frames(
     const struct baton_process *process, int most, baton_frame_visitor visit, void *context);
 /* Its number in messages. */
 uint64_t baton_lua_number(const struct baton_process *process);
+/* The bytes that Lua's collector counts, of all processes together. */
+uint64_t baton_lua_heap_size(const struct baton_process *process);
+/* Notes a kill from outside, as `baton_lua_kill_process`. Returns whether the process holds it
+   back; -1: it has ended. The caller passes the kill to the scheduler. */
+int baton_lua_note_kill(struct baton_process *process);
 
 /* }====================================================== */
 

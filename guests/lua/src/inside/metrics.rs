@@ -13,6 +13,11 @@ pub(super) fn answer(vm: &Vm) -> Value {
         Ok(all) => (all, true),
         Err(_) => (of_executor(vm), false),
     };
+    values(all, is_whole)
+}
+
+/// Counters by name. `is_whole` says whether they are all.
+pub(super) fn values(all: Vec<NamedCount>, is_whole: bool) -> Value {
     let values: Map<String, Value> = all.into_iter().map(named).collect();
     json!({ "counters": values, "is_whole": is_whole })
 }

@@ -2,13 +2,15 @@
 //!
 //! | question | details | answer |
 //! |---|---|---|
-//! | `stacks` | | processes with their stacks, in parts (`stacks.rs`) |
+//! | `kill` | `id` | how the kill was taken (`kill.rs`) |
+//! | `stacks` | `ids`, or none | processes with their stacks, in parts (`stacks.rs`) |
 //! | `metrics` | | counters (`metrics.rs`) |
 //! | `parameters` | | all parameters (`set.rs`) |
 //! | `profile` | `what`, `seconds`, `rate` | samples (`profile/`) |
-//! | `top` | `rows`, `sort` | the processes that use most, and totals (`top.rs`) |
+//! | `top` | `rows`, `sort`, `filter`, `again` | the processes that use most, and totals (`top.rs`) |
 //! | `set` | `name`, `value` | the new value (`set.rs`) |
 
+mod kill;
 mod metrics;
 mod profile;
 mod set;
@@ -24,7 +26,7 @@ use serde_json::Value;
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
 use std::sync::{Arc, LazyLock, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a look waits for a safepoint, unless there is a reason to wait longer. The whole answer
 /// should come within 100 ms.
@@ -33,12 +35,21 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The VM that observers ask about: the program's.
 static VM: OnceLock<Arc<Vm>> = OnceLock::new();
 
+/// When the program began.
+static BEGAN: OnceLock<Instant> = OnceLock::new();
+
 /// Lets observers ask about this VM. Called once, at the program's start.
 pub(crate) fn open(vm: &Arc<Vm>) {
     let _ = VM.set(Arc::clone(vm));
+    let _ = BEGAN.set(Instant::now());
     if let Err(why) = quit::prepare() {
         eprintln!("baton: {why}");
     }
+}
+
+/// How long the program has run. A fork's child counts its parent's time, too.
+fn uptime() -> Duration {
+    BEGAN.get().map(Instant::elapsed).unwrap_or_default()
 }
 
 /// The program, for observers.
@@ -58,7 +69,7 @@ impl Target for Program {
     fn begin(&self, access: Access) -> Box<dyn Session> {
         Box::new(Questions {
             access,
-            seen: top::LastTimes::default(),
+            seen: top::LastTable::default(),
         })
     }
 }
@@ -67,7 +78,7 @@ impl Target for Program {
 struct Questions {
     access: Access,
     /// What `top` compares with.
-    seen: top::LastTimes,
+    seen: top::LastTable,
 }
 
 impl Session for Questions {
@@ -76,18 +87,22 @@ impl Session for Questions {
             .get()
             .ok_or_else(|| "the program has no VM yet".to_owned())?;
         match ask {
-            "stacks" => stacks::answer(vm, part),
+            "stacks" => stacks::answer(vm, with, part),
             "top" => top::answer(vm, with, &mut self.seen),
             "metrics" => Ok(metrics::answer(vm)),
             "parameters" => Ok(set::list(vm)),
             "profile" => profile::answer(vm, with, part),
+            "kill" => {
+                require_all(self.access)?;
+                kill::answer(vm, with)
+            }
             "set" => {
                 require_all(self.access)?;
                 set::answer(vm, with)
             }
             other => Err(format!(
                 "{} does not know the question '{other}': 'stacks', 'top', 'profile', 'metrics', \
-                 'parameters' or 'set' expected",
+                 'parameters', 'set' or 'kill' expected",
                 Program.program()
             )),
         }

@@ -6,8 +6,10 @@ use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait};
 use baton_core::vm::{NoLook, View, Vm};
 use baton_observe::observer::Part;
 use baton_observe::report::{Frame, Kind, Process, Stack};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,16 +42,17 @@ unsafe extern "C" {
         size: usize,
     ) -> *const c_char;
     fn baton_lua_number(process: *const c_void) -> u64;
+    fn baton_lua_heap_size(process: *const c_void) -> u64;
 }
 
 /// How long one look may last: all processes wait meanwhile.
-const LOOK: Duration = Duration::from_micros(500);
+pub(super) const LOOK: Duration = Duration::from_micros(500);
 
 /// How long later looks wait for a safepoint.
 const LATER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The time between two looks, for the processes.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// The maximal number of frames of one stack that are sent.
 const MOST_FRAMES: c_int = 200;
@@ -61,12 +64,26 @@ struct SeenAtOnce {
     next: Option<u32>,
 }
 
-/// Sends all processes in parts. What ends meanwhile is left out.
-pub(super) fn answer(vm: &Vm, part: Part<'_>) -> Result<Value, String> {
+/// The details of the question.
+#[derive(Default, Deserialize)]
+struct WantedStacks {
+    /// The numbers of the processes; without them, all are sent.
+    ids: Option<Vec<u64>>,
+}
+
+/// Sends processes in parts. What ends meanwhile is left out.
+pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, String> {
+    let wanted = match with {
+        Value::Null => WantedStacks::default(),
+        with => WantedStacks::deserialize(with)
+            .map_err(|error| format!("a list of numbers expected in 'ids': {error}"))?,
+    };
+    let ids: Option<Arc<[u64]>> = wanted.ids.map(Arc::from);
     let mut next = Some(0);
     let mut patience = PATIENCE;
     while let Some(from) = next {
-        let seen = match vm.look(patience, move |view| look(view, from)) {
+        let ids = ids.clone();
+        let seen = match vm.look(patience, move |view| look(view, from, ids.as_deref())) {
             Ok(seen) => seen,
             Err(NoLook::Ended) => return Err("the program is ending".to_owned()),
             Err(NoLook::KeptInside) if from == 0 => return Ok(json!({ "kept_inside": true })),
@@ -85,14 +102,18 @@ pub(super) fn answer(vm: &Vm, part: Part<'_>) -> Result<Value, String> {
     Ok(json!({ "kept_inside": false }))
 }
 
-fn look(view: &View<'_>, from: u32) -> SeenAtOnce {
+/// Describes processes from a place on. With `ids`, only those with these numbers.
+fn look(view: &View<'_>, from: u32, ids: Option<&[u64]>) -> SeenAtOnce {
     let began = Instant::now();
     let names = view.thread_names();
     let places = view.sched().places();
     let mut processes = Vec::new();
     let mut place = from;
     while place < places && (place == from || began.elapsed() < LOOK) {
-        if let Some(next) = view.sched().process_at(place) {
+        let sched = view.sched();
+        let is_wanted =
+            |&next: &ProcessId| ids.is_none_or(|ids| ids.contains(&number(sched.user_data(next))));
+        if let Some(next) = sched.process_at(place).filter(is_wanted) {
             processes.push(process(view, &names, next, MOST_FRAMES));
         }
         place += 1;
@@ -131,6 +152,14 @@ pub(super) fn number(record: usize) -> u64 {
     // SAFETY: the user data of a process that is in the scheduler is its record, and no process
     // runs during the view.
     unsafe { baton_lua_number(record as *const c_void) }
+}
+
+/// The bytes of Lua's heap; `None` if no process is left.
+pub(super) fn heap_size(view: &View<'_>) -> Option<u64> {
+    let any = view.sched().iter().next()?;
+    let record = view.sched().user_data(any);
+    // SAFETY: as in `number`.
+    Some(unsafe { baton_lua_heap_size(record as *const c_void) })
 }
 
 /// How messages name the process of a record.

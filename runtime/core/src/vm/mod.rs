@@ -125,7 +125,7 @@ mod preempt;
 mod switch;
 
 pub use api::spawn::{LastAccount, SpawnError, Spawned};
-pub use ext::look::{NoLook, View};
+pub use ext::look::{NoLook, Times, View};
 pub use ext::waker::{WakeAction, Waker};
 pub use idle::descriptors::{Keep, MOST_DESCRIPTORS, News};
 pub use inside::{ForeignCall, Inside};

@@ -9,6 +9,7 @@ mod rights;
 mod set;
 mod stacks;
 mod started;
+mod top;
 
 use baton_observe::client::{self, AttachError, Connection};
 use clap::{Args, Parser, Subcommand};
@@ -17,7 +18,7 @@ use std::io::{IsTerminal, Write};
 use std::os::raw::c_int;
 
 /// The names of the commands.
-const COMMANDS: [&str; 4] = ["metrics", "profile", "set", "stacks"];
+const COMMANDS: [&str; 5] = ["metrics", "profile", "set", "stacks", "top"];
 
 /// The exit status for a wrong command line.
 const MISUSE: c_int = 2;
@@ -44,6 +45,8 @@ enum Command {
     Metrics(metrics::MetricsOptions),
     /// Finds out where a program, or a script, spends its processor time
     Profile(profile::ProfileOptions),
+    /// Shows a live table of the processes that use most, and what the VM does
+    Top(top::TopOptions),
     /// Shows the parameters of a program, or sets one while the program runs
     Set(set::SetOptions),
 }
@@ -78,6 +81,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
         Command::Stacks(options) => stacks::run(&options),
         Command::Metrics(options) => metrics::run(&options),
         Command::Profile(options) => profile::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Set(options) => set::run(&options),
     };
     Some(match result {

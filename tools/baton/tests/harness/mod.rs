@@ -10,6 +10,7 @@ pub(crate) mod missing;
 pub(crate) mod modules;
 pub(crate) mod peer;
 pub(crate) mod program;
+pub(crate) mod screen;
 pub(crate) mod signals;
 pub(crate) mod skip;
 mod stream;

@@ -14,12 +14,14 @@
 //! If a process computes inside the VM and reaches no safepoint, as in a long function of the
 //! guest's own library, there is nothing that could be read safely. Then [`Vm::look`] fails.
 //!
+//! A look reads; the one thing that it may change is to kill a process.
+//!
 //! **No look is lost.** A look is listed under the mutex of the list before `request::LOOK` is set.
 //! The owner clears that bit before it takes the list. So it either finds the look, or the bit is
 //! set again. The thread that looks waits for its own answer, with a timeout. It then removes its
 //! look, or finds it taken: then the answer is coming, since a look that was taken runs at once.
 
-use crate::sched::{ProcessId, Scheduler, ThreadNames};
+use crate::sched::{KillOutcome, ProcessId, Scheduler, ThreadNames};
 use crate::spin::Tally;
 use crate::vm::{Context, Inner, Inside, TimeUsed, Vm, request};
 use baton_sys::clock::Instant;
@@ -93,6 +95,65 @@ impl View<'_> {
         used
     }
 
+    /// The times of all living processes, by their index. Reads the clock at most twice, however
+    /// many there are.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|_| {});
+    ///     let times = main.vm.view(|view| view.times().collect::<Vec<_>>());
+    ///     assert_eq!(times.len(), 2);
+    ///     assert_eq!(times[0].process, main.id);
+    ///     assert_eq!((times[1].process, times[1].idle), (child, None)); // it never ran
+    /// });
+    /// ```
+    pub fn times(&self) -> impl Iterator<Item = Times> + '_ {
+        let now = Instant::now().as_nanos();
+        self.inner.sched.iter().map(move |process| Times {
+            process,
+            used: self.time_used(process),
+            idle: self.inner.idle_for(process, now),
+        })
+    }
+
+    /// Kills a process, as [`Inside::kill`]. With `holds`, the guest wants the first kill to be
+    /// held back. The process is not continued before the end of the look.
+    ///
+    /// ```
+    /// use baton_core::sched::{KillOutcome, WakeReason};
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         let wake = process.vm.sleep_until(Instant::FAR_FUTURE);
+    ///         assert_eq!(wake.reason, WakeReason::Killed);
+    ///     });
+    ///     main.vm.yield_now();
+    ///     let vm = main.vm.to_arc();
+    ///     let thread = std::thread::spawn(move || {
+    ///         vm.look(Duration::from_secs(10), move |view| view.kill(child, false))
+    ///     });
+    ///     let outcome = main.vm.foreign(|| thread.join().expect("it looks, and ends"));
+    ///     assert_eq!(outcome, Ok(KillOutcome::Woken));
+    ///     main.join(child);
+    /// });
+    /// ```
+    pub fn kill(&mut self, process: ProcessId, holds: bool) -> KillOutcome {
+        let (vm, inner) = (self.vm, &mut *self.inner);
+        inner.sched.set_kill_hold(process, holds);
+        let outcome = inner.sched.kill(process);
+        vm.clear_deficit(inner, process);
+        // The running process, too: it raises the kill after the look.
+        if outcome != KillOutcome::AlreadyDead && inner.sched.kill_is_due(process) {
+            vm.guest.request_safepoint(inner.sched.user_data(process));
+        }
+        vm.update_hints(inner);
+        outcome
+    }
+
     /// Statistics of spinning so far.
     pub fn spin_tally(&self) -> Tally {
         self.inner.spin.tally()
@@ -107,6 +168,17 @@ impl View<'_> {
     pub fn thread_names(&self) -> ThreadNames {
         self.inner.names.by_thread()
     }
+}
+
+/// The times of a process in a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// The process.
+    pub process: ProcessId,
+    /// What it has used so far.
+    pub used: TimeUsed,
+    /// How long ago it ran; `None` if it runs, or never ran.
+    pub idle: Option<Duration>,
 }
 
 /// A look that waits.

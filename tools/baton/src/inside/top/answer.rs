@@ -1,0 +1,199 @@
+//! What the program answers, and what two answers say together.
+
+use baton_observe::report::Process;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// An answer to the question `top`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Answer {
+    /// A process computes without a safepoint, so there is nothing but some counters.
+    pub(super) kept_inside: bool,
+    /// Seconds since the program began.
+    pub(super) uptime: f64,
+    /// Seconds since the last question; 0 for the first one. Shares are of this time.
+    pub(super) passed: f64,
+    /// The processor time of all processes, as a share.
+    pub(super) share: f64,
+    /// How many processes there are.
+    pub(super) processes: usize,
+    /// Some of them.
+    pub(super) rows: Vec<Row>,
+    /// The VM's.
+    pub(super) totals: Totals,
+}
+
+/// A process in the table.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Row {
+    #[serde(flatten)]
+    pub(super) process: Process,
+    /// Its processor time since the last question, as a share.
+    #[serde(default)]
+    pub(super) share: f64,
+}
+
+/// Numbers of the VM.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Totals {
+    /// Counters by name.
+    pub(super) counters: BTreeMap<String, f64>,
+    /// Bytes of the guest's heap.
+    pub(super) heap: Option<u64>,
+    /// How many processes run: one at most.
+    pub(super) running: u64,
+}
+
+impl Row {
+    /// The name that the program gave it, or else where it was spawned.
+    pub(super) fn name(&self) -> &str {
+        let title = &self.process.title;
+        let named = title.split_once('\'').map(|(_, rest)| rest);
+        match named.and_then(|rest| rest.strip_suffix('\'')) {
+            Some(name) => name,
+            None if self.process.spawned_at.is_empty() => title,
+            None => &self.process.spawned_at,
+        }
+    }
+}
+
+impl Totals {
+    fn count(&self, name: &str) -> Option<f64> {
+        self.counters.get(name).copied()
+    }
+
+    /// A present number, as a whole one; 0 if it is not known.
+    pub(super) fn number(&self, name: &str) -> u64 {
+        self.count(name).map_or(0, |number| number as u64)
+    }
+
+    /// The processes that neither run, sleep nor are out in a call.
+    pub(super) fn waiting(&self) -> u64 {
+        let others = ["runnable", "sleeping", "foreign"].map(|name| self.number(name));
+        let others = others.iter().sum::<u64>() + self.running;
+        self.number("live").saturating_sub(others)
+    }
+
+    fn preemptions(&self) -> Option<f64> {
+        let by_slice = self.count("preemptions_by_slice")?;
+        Some(by_slice + self.count("preemptions_by_urgency")?)
+    }
+}
+
+/// Events in each second; `None`: not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Rates {
+    pub(super) switches: Option<f64>,
+    pub(super) retakes: Option<f64>,
+    pub(super) preemptions: Option<f64>,
+}
+
+impl Rates {
+    /// The rates between two answers.
+    pub(super) fn between(before: &Answer, now: &Answer) -> Rates {
+        let seconds = now.uptime - before.uptime;
+        let rate = |of: &dyn Fn(&Totals) -> Option<f64>| {
+            let more = of(&now.totals)? - of(&before.totals)?;
+            (seconds > 0.0 && more >= 0.0).then(|| more / seconds)
+        };
+        Rates {
+            switches: rate(&|totals| totals.count("switches")),
+            retakes: rate(&|totals| totals.count("retakes")),
+            preemptions: rate(&Totals::preemptions),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A row as the program sends it.
+    pub(crate) fn row(id: u64, name: &str, share: f64) -> Value {
+        json!({
+            "id": id,
+            "title": format!("process {id} '{name}'"),
+            "state": "waiting",
+            "waits": "for the mutex 'accounts', held by process 1 'main'",
+            "since": 0.25,
+            "spawned_at": "bank.lua:12",
+            "running": 1.5,
+            "cpu": 1.25,
+            "stacks": [[]],
+            "share": share,
+        })
+    }
+
+    /// An answer with these rows, `switches` after `uptime` seconds.
+    pub(crate) fn answer(uptime: f64, switches: u64, rows: Vec<Value>) -> Answer {
+        let count = rows.len();
+        serde_json::from_value(json!({
+            "kept_inside": false,
+            "uptime": uptime,
+            "passed": 1.0,
+            "share": 0.93,
+            "processes": count,
+            "rows": rows,
+            "totals": {
+                "heap": 12_900_000,
+                "running": 1,
+                "counters": {
+                    "switches": switches,
+                    "retakes": 3,
+                    "preemptions_by_slice": switches / 10,
+                    "preemptions_by_urgency": 0,
+                    "live": 12,
+                    "runnable": 2,
+                    "sleeping": 5,
+                    "foreign": 1,
+                    "threads": 3,
+                    "spin_time": 0.5,
+                },
+                "is_whole": true,
+            },
+        }))
+        .expect("an answer")
+    }
+
+    #[test]
+    fn rates_are_the_difference_of_two_answers() {
+        let rates = Rates::between(&answer(10.0, 1000, vec![]), &answer(12.0, 5000, vec![]));
+        assert_eq!(rates.switches, Some(2000.0));
+        assert_eq!(rates.retakes, Some(0.0));
+        assert_eq!(rates.preemptions, Some(200.0));
+    }
+
+    #[test]
+    fn a_rate_is_not_known_without_its_counter_or_without_time() {
+        let (first, second) = (answer(10.0, 1, vec![]), answer(10.0, 2, vec![]));
+        assert_eq!(Rates::between(&first, &second), Rates::default());
+        let kept = Answer {
+            uptime: 11.0,
+            ..Answer::default()
+        };
+        assert_eq!(Rates::between(&first, &kept).switches, None);
+    }
+
+    #[test]
+    fn a_row_is_named_by_its_name_or_its_place() {
+        let name = |row: Value| {
+            let row: Row = serde_json::from_value(row).expect("a row");
+            row.name().to_owned()
+        };
+        let mut unnamed = row(7, "", 0.0);
+        unnamed["title"] = "process 7".into();
+        assert_eq!(name(row(7, "clerk", 0.0)), "clerk");
+        assert_eq!(name(unnamed.clone()), "bank.lua:12");
+        unnamed["spawned_at"] = "".into();
+        assert_eq!(name(unnamed), "process 7");
+        assert_eq!(name(row(7, "o'clock", 0.0)), "o'clock");
+    }
+
+    #[test]
+    fn those_that_neither_run_nor_sleep_nor_are_out_wait() {
+        assert_eq!(answer(1.0, 1, vec![]).totals.waiting(), 3);
+    }
+}

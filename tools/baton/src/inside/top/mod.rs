@@ -1,0 +1,151 @@
+//! `baton top`.
+//!
+//! | file | what is there |
+//! |---|---|
+//! | `answer.rs` | what the program answers, and rates |
+//! | `units.rs` | numbers as texts |
+//! | `plain.rs` | the table as text |
+//! | `state.rs` | what keys and answers change |
+//! | `screen.rs` | the state as widgets |
+//! | `source.rs` | the connection |
+//! | `live.rs` | the terminal |
+//!
+//! The first five know neither terminal nor program. `tests/top_screen.rs` tests them.
+
+mod answer;
+mod live;
+mod plain;
+mod screen;
+mod source;
+mod state;
+mod units;
+
+use super::{Common, check_write, print};
+use answer::{Answer, Rates};
+use clap::Args;
+use clap::builder::TypedValueParser;
+use serde_json::{Value, json};
+use source::{Source, Trouble};
+use state::{ScreenState, Sort};
+use std::io::IsTerminal;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Seconds between two looks.
+const DELAYS: RangeInclusive<f64> = 0.1..=3600.0;
+
+#[derive(Args)]
+#[command(
+    after_help = "On a terminal the table is live, and the key h shows the keys. Elsewhere, \
+                        with -n or with --json it is printed. The first look is not shown: shares \
+                        and rates are of the time since the look before."
+)]
+pub(super) struct TopOptions {
+    #[command(flatten)]
+    common: Common,
+    /// The time between two looks, from 0.1 to 3600 seconds
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = delay)]
+    delay: Duration,
+    /// Prints so many tables, a delay apart, and ends; elsewhere than on a terminal 1 by default
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = at_least_one())]
+    count: Option<u64>,
+    /// The number of processes in each table that is printed
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    rows: usize,
+    /// Which processes come first: those with most of this
+    #[arg(long, value_enum, default_value_t)]
+    sort: Sort,
+    /// Shows only processes with this text in their name, their wait or their place of spawn
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// Lets the key x kill a process, after a question
+    #[arg(long)]
+    write: bool,
+}
+
+fn at_least_one() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(1..)
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number expected".to_owned())?;
+    match DELAYS.contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err("from 0.1 to 3600 seconds expected".to_owned()),
+    }
+}
+
+pub(super) fn run(options: &TopOptions) -> Result<(), String> {
+    check_write(options.write)?;
+    let source = Source::attach(options.common.pid, options.write)?;
+    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if is_terminal && options.count.is_none() && !options.common.json {
+        let filter = options.filter.clone();
+        let state = ScreenState::new(options.common.pid, options.sort, filter, options.write);
+        return live::run(source, state, options.delay);
+    }
+    print_tables(source, options)
+}
+
+fn print_tables(mut source: Source, options: &TopOptions) -> Result<(), String> {
+    let with = json!({
+        "rows": options.rows,
+        "sort": options.sort.name(),
+        "filter": options.filter,
+    });
+    // Only a second look has shares.
+    let first = json!({ "rows": 0, "sort": options.sort.name() });
+    let mut before = match source.table(&first) {
+        Ok(answer) => Some(read(&answer)?),
+        Err(Trouble::Held(_)) => None,
+        Err(Trouble::Over(why)) => return Err(why),
+    };
+    for _ in 0..options.count.unwrap_or(1) {
+        source.rest(options.delay);
+        match source.table(&with) {
+            Err(Trouble::Over(why)) => return Err(why),
+            Err(Trouble::Held(what)) => print_held(options, &what)?,
+            Ok(answer) => {
+                let now = read(&answer)?;
+                let rates = before
+                    .as_ref()
+                    .map(|before| Rates::between(before, &now))
+                    .unwrap_or_default();
+                print_answer(options, answer, &now, &rates)?;
+                before = Some(now);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(answer: &Value) -> Result<Answer, String> {
+    serde::Deserialize::deserialize(answer).map_err(|error| format!("a wrong answer: {error}"))
+}
+
+fn print_answer(
+    options: &TopOptions,
+    mut answer: Value,
+    now: &Answer,
+    rates: &Rates,
+) -> Result<(), String> {
+    if options.common.json {
+        answer["rates"] = json!({
+            "switches": rates.switches,
+            "retakes": rates.retakes,
+            "preemptions": rates.preemptions,
+        });
+        return print(&format!("{answer}\n"));
+    }
+    if now.kept_inside {
+        return print_held(options, "a process computes without a safepoint");
+    }
+    print(&plain::table(options.common.pid, now, rates))
+}
+
+fn print_held(options: &TopOptions, what: &str) -> Result<(), String> {
+    match options.common.json {
+        true => print(&format!("{}\n", json!({ "held": what }))),
+        false => print(&format!("held: {what}\n")),
+    }
+}
