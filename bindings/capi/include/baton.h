@@ -126,9 +126,9 @@ BATON_INSIDE void baton_safepoint_in_call(const void *vm);
 /* Makes the calling process give way to its equals once, at its next safepoint, before a long piece
    of work that nothing can interrupt. It keeps the rest of its slice. */
 BATON_INSIDE void baton_step_aside(const void *vm);
-/* Before a safepoint in a simulated run: how many steps were made since the last one. Returns how
-   many to make until the next one. */
-BATON_INSIDE uint32_t baton_count_steps(const void *vm, uint32_t steps);
+/* In a simulated run: how many steps were made since the last call. Writes how many to make until
+   the next call. Returns whether the process calls baton_safepoint now. */
+BATON_INSIDE int baton_count_steps(const void *vm, uint32_t steps, uint32_t *until_next);
 
 /* A critical section of the calling process. Leaving one lets nobody run; baton_give_way does. */
 BATON_INSIDE void baton_enter_critical(const void *vm);

@@ -1,8 +1,9 @@
 //! Lua as a guest of the runtime.
 
 use crate::inside::{stacks, target};
+use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
-use baton_core::sched::ProcessId;
+use baton_core::sched::{ProcessId, Wording};
 use baton_core::vm::Inside;
 use baton_observe::observer;
 use baton_observe::quit::{self, By, Left};
@@ -206,6 +207,10 @@ impl Guest for LuaGuest {
         // state is being closed, the scheduler's user data is not a record any more.) Inside the
         // VM, and no other process runs.
         unsafe { baton_lua_forked() }
+    }
+
+    fn wording(&self) -> &'static Wording {
+        &WORDING
     }
 
     fn signalled(&self, inside: &Inside<'_>) {

@@ -25,4 +25,4 @@ mod settings;
 mod wording;
 
 pub use baton_sys::reserve::ReservingAllocator;
-pub use program::run_program;
+pub use program::{Simulation, run_program};

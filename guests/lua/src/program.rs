@@ -2,6 +2,7 @@
 
 use crate::guest::LuaGuest;
 use crate::inside;
+use baton_core::recording::Recording;
 use baton_core::sched::SpawnOptions;
 use baton_core::vm::{Spawned, Vm};
 use baton_sys::{overflow, reserve, signals};
@@ -25,8 +26,19 @@ unsafe extern "C" {
         argv: *mut *mut c_char,
     ) -> *mut c_void;
     fn baton_lua_set_main_id(process: *mut c_void, id: u64);
-    fn baton_lua_simulate(seed: u64);
+    fn baton_lua_simulate(seed: u64, failed: Option<extern "C" fn(c_int)>);
     fn baton_lua_report_overflow(address: usize) -> c_int;
+}
+
+/// A simulated run.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulation {
+    /// The seed that decides what chance decides.
+    pub seed: u64,
+    /// Where the run is recorded, if it is; see [`Recording`].
+    pub recording: Option<Recording>,
+    /// Called last, with the exit status, if the program ends with another status than 0.
+    pub failed: Option<extern "C" fn(c_int)>,
 }
 
 /// The stack size of the main process: the usual one of a program's main thread.
@@ -55,7 +67,7 @@ fn fail(what: &str, error: &dyn std::fmt::Display) -> c_int {
 /// the light userdata `argv`.
 ///
 /// Returns the exit status: the result of `main`, or 1 after an error, which `report` reports. With
-/// a seed in `simulate`, the run is a simulated one.
+/// `simulation`, the run is a simulated one.
 ///
 /// # Safety
 /// `argv` holds `argc` C strings and a null, valid until the program ends. `main` is a
@@ -65,7 +77,7 @@ pub unsafe fn run_program(
     report: ErrorReport,
     argc: c_int,
     argv: *mut *mut c_char,
-    simulate: Option<u64>,
+    simulation: Option<Simulation>,
 ) -> c_int {
     if let Err(error) = signals::install_preempt_handler(preempt) {
         return fail("cannot handle the preemption signal", &error);
@@ -92,10 +104,13 @@ pub unsafe fn run_program(
         Ok(vm) => vm,
         Err(error) => return fail("cannot start", &error),
     };
-    if let Some(seed) = simulate {
-        vm.simulate(seed);
+    if let Some(simulation) = simulation {
+        vm.simulate(simulation.seed);
+        if let Some(recording) = simulation.recording {
+            vm.record(recording);
+        }
         // SAFETY: there is no Lua state yet, and no other thread.
-        unsafe { baton_lua_simulate(seed) };
+        unsafe { baton_lua_simulate(simulation.seed, simulation.failed) };
     }
     let _ = PROGRAM.set(Arc::clone(&vm));
     inside::open(&vm);

@@ -2,23 +2,29 @@
 
 use baton_core::sched::Wording;
 use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
 
 unsafe extern "C" {
     fn baton_lua_title(process: *const c_void, text: *mut c_char) -> *const c_char;
+    fn baton_lua_place(process: *const c_void, text: *mut c_char, size: usize);
 }
 
 /// `BATON_TITLE` of the C half.
 const TITLE: usize = 80;
 
+/// `BATON_SITE` of the C half.
+const SITE: usize = 80;
+
 /// The names in reports.
 pub(crate) const WORDING: Wording = Wording {
-    process: title,
+    process: write_title,
+    place: write_place,
     queue: "a file or a module in use",
 };
 
 /// How messages name a process: "process 7", or "process 7 'name'". Characters that a terminal
 /// would act on are escaped.
-fn title(user_data: usize) -> String {
+fn write_title(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
     let mut text: [c_char; TITLE] = [0; TITLE];
     // SAFETY: the user data is a live record; the text has room for the longest title, and is ended
     // by a zero byte.
@@ -28,5 +34,28 @@ fn title(user_data: usize) -> String {
             text.as_mut_ptr(),
         ))
     };
-    title.to_string_lossy().into_owned()
+    write_lossy(title, out)
+}
+
+/// The line of Lua where the process has stopped, such as "script.lua:12".
+fn write_place(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+    let mut text: [c_char; SITE] = [0; SITE];
+    // SAFETY: the user data is a live record of a process that does not run; the text has room for
+    // as many bytes as are told, and is ended by a zero byte.
+    let place = unsafe {
+        baton_lua_place(user_data as *const c_void, text.as_mut_ptr(), SITE);
+        CStr::from_ptr(text.as_ptr())
+    };
+    write_lossy(place, out)
+}
+
+/// Does not allocate.
+fn write_lossy(text: &CStr, out: &mut dyn fmt::Write) -> fmt::Result {
+    for chunk in text.to_bytes().utf8_chunks() {
+        out.write_str(chunk.valid())?;
+        if !chunk.invalid().is_empty() {
+            out.write_char(char::REPLACEMENT_CHARACTER)?;
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! What a guest (an interpreter) owes to the runtime: the trait [`Guest`].
 
 use crate::panics::EndOfProgram;
-use crate::sched::ProcessId;
+use crate::sched::{ProcessId, Wording};
 use crate::vm::inside::Inside;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,7 @@ pub enum RetakePolicy {
 /// | [`deadlocked`](Guest::deadlocked) | the owner's | the loop's | inside | yes | no |
 /// | [`forked`](Guest::forked) | the only one of the child | the process's | inside | yes | no |
 /// | [`signal_waits`](Guest::signal_waits) | the monitor | the monitor's | outside | no | no |
+/// | [`wording`](Guest::wording) | any | its own | outside | no | no |
 /// | [`signalled`](Guest::signalled) | the owner's | a loop's or a process's | inside | yes | no |
 ///
 /// **Native thread.** The *owner* is the native thread that has the VM at the moment. It changes
@@ -223,6 +224,14 @@ pub trait Guest: Send + Sync + 'static {
         let _ = (inside, user_data);
     }
 
+    /// How recorded runs ([`Vm::record`](crate::vm::Vm::record)) name what is the guest's. Its
+    /// functions are called where a process is left: on the owner's thread, on the stack of that
+    /// process or of the loop, inside, with the scheduler in use. They must not call
+    /// [`Vm`](crate::vm::Vm), and should not allocate.
+    fn wording(&self) -> &'static Wording {
+        &Wording::PLAIN
+    }
+
     /// Does the work that signal handlers have requested by
     /// [`Vm::request_signalled`](crate::vm::Vm::request_signalled).
     ///
@@ -341,6 +350,10 @@ impl GuestCalls {
             || "the guest's `forked`",
             || self.0.forked(inside, user_data),
         )
+    }
+
+    pub(crate) fn wording(&self) -> &'static Wording {
+        calling(|| "the guest's `wording`", || self.0.wording())
     }
 
     #[inline(always)]

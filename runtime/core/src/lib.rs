@@ -218,6 +218,7 @@
 //! | [`vm`] | the executor: native threads, stacks, the VM lock, idle, preemption |
 //! | [`sched`] | the scheduler as a plain state machine, and what processes wait for |
 //! | [`parameters`], [`counters`] | what can be set and read while a VM runs |
+//! | [`recording`] | which decisions a simulated run made, and runs that make given ones |
 //! | [`spin`] | whether to spin before a wait in the system: pure policies |
 //! | [`sys`] | the crate `baton-sys`: gates, clocks, signals, stacks |
 //!
@@ -232,6 +233,7 @@ pub mod counters;
 pub mod guest;
 mod panics;
 pub mod parameters;
+pub mod recording;
 pub mod sched;
 pub mod spin;
 pub mod vm;

@@ -26,6 +26,7 @@
 //! | [`membarrier`] | asymmetric fences |
 //! | [`forking`] | what is done around a `fork`; mutexes that outlast one |
 //! | [`processors`], [`promptness`] | how many processors there are; how promptly threads run |
+//! | [`shared_memory`] | words that two programs share |
 //! | [`thread`] | native threads that start while a library is loaded |
 //!
 //! # A preempt handler
@@ -97,6 +98,8 @@ pub mod processors;
 pub mod promptness;
 #[cfg(not(loom))]
 pub mod reserve;
+#[cfg(not(loom))]
+pub mod shared_memory;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,23 +21,114 @@ static Errand refuse(Invocation *call, const char *option, const char *why) {
 static const char unrecognized[] = "unrecognized option '%s'\n";
 
 /* Reads a number at the beginning of the text. Returns the rest of the
-   text, or NULL if there is no number. */
-static const char *read_seed(const char *text, unsigned long long *seed) {
+   text, or NULL if there is no number, or text is NULL. */
+static const char *read_number(const char *text, unsigned long long *number) {
   char *end;
-  if (!isdigit((unsigned char)text[0]))
+  if (text == NULL || !isdigit((unsigned char)text[0]))
     return NULL;
   errno = 0;
-  *seed = strtoull(text, &end, 10);
+  *number = strtoull(text, &end, 10);
   return errno == 0 ? end : NULL;
 }
 
-/* Reads "17" or "1-1000". */
-static int read_seeds(Invocation *call, const char *text) {
-  const char *rest = read_seed(text, &call->first_seed);
-  call->last_seed = call->first_seed;
+/* Returns the rest of the text after the character, or NULL. */
+static const char *read_character(const char *text, char character) {
+  return text != NULL && text[0] == character ? text + 1 : NULL;
+}
+
+/* Reads a decision such as "p2@57=3". Returns the rest, or NULL. */
+static const char *read_decision(const char *text) {
+  unsigned long long process = 0, step, again = 0, value = 0;
+  if (text[0] != 'p' && text[0] != 'o' && text[0] != 's')
+    return NULL;
+  text = read_character(read_number(text + 1, &process), '@');
+  text = read_number(text, &step);
+  if (text != NULL && text[0] == '.')
+    text = read_number(text + 1, &again);
+  text = read_number(read_character(text, '='), &value);
+  if (process > UINT32_MAX || again > UINT16_MAX || value > UINT32_MAX)
+    return NULL;
+  return text;
+}
+
+/* Whether the text is a list of decisions; it may be empty. */
+static int are_decisions(const char *text) {
+  if (text[0] == '\0')
+    return 1;
+  while ((text = read_decision(text)) != NULL && text[0] == ',')
+    text++;
+  return text != NULL && text[0] == '\0';
+}
+
+/* Reads "17", "17:p2@57=3" or "1-1000". */
+static int read_seeds(Simulation *simulation, const char *text) {
+  const char *rest = read_number(text, &simulation->first);
+  simulation->last = simulation->first;
+  simulation->decisions = NULL;
+  if (rest != NULL && rest[0] == ':') {
+    simulation->decisions = rest + 1;
+    return are_decisions(rest + 1);
+  }
   if (rest != NULL && rest[0] == '-')
-    rest = read_seed(rest + 1, &call->last_seed);
-  return rest != NULL && rest[0] == '\0' && call->first_seed <= call->last_seed;
+    rest = read_number(rest + 1, &simulation->last);
+  return rest != NULL && rest[0] == '\0' &&
+         simulation->first <= simulation->last;
+}
+
+/* Reads a whole number from `least` to `most`. */
+static int read_count(const char *text, unsigned least, unsigned most,
+                      unsigned *count) {
+  unsigned long long number;
+  const char *rest = read_number(text, &number);
+  if (rest == NULL || rest[0] != '\0' || number < least || number > most)
+    return 0;
+  *count = (unsigned)number;
+  return 1;
+}
+
+#define MOST_JOBS 1024
+#define MOST_RUNS 1000000
+#define MOST_SECONDS 1e6
+
+/* Reads seconds such as "2" or "0.5". */
+static int read_limit(const char *text, double *seconds) {
+  char *end;
+  if (text == NULL || text[strspn(text, "0123456789.")] != '\0')
+    return 0;
+  *seconds = strtod(text, &end);
+  return end != text && end[0] == '\0' && *seconds > 0 &&
+         *seconds <= MOST_SECONDS;
+}
+
+/* Reads an option about simulated runs, and its value. */
+static Errand read_simulation(Invocation *call, const char *option,
+                              const char *value) {
+  Simulation *simulation = &call->simulation;
+  unsigned runs;
+  if (is(option, "--simulate"))
+    return value != NULL && read_seeds(simulation, value)
+               ? RUN
+               : refuse(call, option,
+                        "'%s' needs a seed: a number, or a range such as "
+                        "1-1000\n");
+  call->for_simulation = option;
+  if (is(option, "--jobs"))
+    return read_count(value, 1, MOST_JOBS, &simulation->jobs)
+               ? RUN
+               : refuse(call, option, "'%s' needs a number from 1 to 1024\n");
+  if (is(option, "--limit"))
+    return read_limit(value, &simulation->limit)
+               ? RUN
+               : refuse(call, option, "'%s' needs seconds, such as 2 or 0.5\n");
+  if (!read_count(value, 0, MOST_RUNS, &runs))
+    return refuse(call, option, "'%s' needs a number of runs, or 0\n");
+  simulation->explain = (int)runs;
+  return RUN;
+}
+
+static int is_about_simulation(const char *option) {
+  return is(option, "--simulate") || is(option, "--jobs") ||
+         is(option, "--limit") || is(option, "--explain");
 }
 
 /* Reads argv[*i], an option other than "-" and "--". If its value is an
@@ -47,12 +139,14 @@ static Errand read_option(Invocation *call, int *i) {
     return SHOW_HELP;
   if (is(option, "--version"))
     return SHOW_VERSION;
-  if (is(option, "--simulate")) {
-    const char *value = call->argv[*i + 1];
-    if (value == NULL || !read_seeds(call, value))
-      return refuse(call, option, "'%s' needs a seed: a number, or a range such as 1-1000\n");
-    call->seeds_at = ++(*i);
-    return RUN;
+  if (is_about_simulation(option)) {
+    Errand errand = read_simulation(call, option, call->argv[*i + 1]);
+    if (errand == RUN) {
+      (*i)++;
+      if (is(option, "--simulate"))
+        call->simulation.seeds_at = *i;
+    }
+    return errand;
   }
   switch (option[1]) {
     case 'e':
@@ -112,27 +206,47 @@ static Errand read_options(Invocation *call) {
   return RUN;
 }
 
-Errand baton_read_command_line(Invocation *call) {
-  Errand errand = read_options(call);
-  if (errand == RUN && call->first_seed < call->last_seed && reads_input(call))
+/* Checks what only the whole command line can tell. */
+static Errand check_simulation(Invocation *call) {
+  Simulation *simulation = &call->simulation;
+  if (simulation->seeds_at == 0)
+    return call->for_simulation == NULL
+               ? RUN
+               : refuse(call, call->for_simulation, "'%s' needs --simulate\n");
+  simulation->reads_input = reads_input(call);
+  simulation->options_end = call->options_end;
+  if (simulation->reads_input && simulation->first < simulation->last)
     return refuse(call, "--simulate",
                   "'%s' with a range needs a script or -e: the input can be read "
                   "only once\n");
-  return errand;
+  if (simulation->reads_input && simulation->limit > 0)
+    return refuse(call, "--limit",
+                  "'%s' needs a script or -e: the program's input is empty\n");
+  return RUN;
 }
 
-int baton_asks_for_simulation(int argc, char **argv, int *seeds_at,
-                              unsigned long long *first,
-                              unsigned long long *last) {
+Errand baton_read_command_line(Invocation *call) {
+  Errand errand;
+  call->simulation.explain = -1;
+  errand = read_options(call);
+  return errand == RUN ? check_simulation(call) : errand;
+}
+
+int baton_asks_for_simulation(int argc, char **argv, Simulation *simulation) {
   Invocation call = {0};
   call.argc = argc;
   call.argv = argv;
-  if (baton_read_command_line(&call) != RUN || call.seeds_at == 0)
+  if (baton_read_command_line(&call) != RUN || call.simulation.seeds_at == 0)
     return 0;
-  *seeds_at = call.seeds_at;
-  *first = call.first_seed;
-  *last = call.last_seed;
+  *simulation = call.simulation;
   return 1;
+}
+
+const char *baton_take_simulation_role(void) {
+  const char *role = getenv(BATON_SIMULATION);
+  if (role != NULL)
+    unsetenv(BATON_SIMULATION);
+  return role;
 }
 
 void baton_print_usage(const char *program_name, const Invocation *call) {
@@ -149,6 +263,9 @@ void baton_print_usage(const char *program_name, const Invocation *call) {
           "  -E        ignore environment variables\n"
           "  -W        turn warnings on\n"
           "  --simulate seed  run in virtual time, as the seed says\n"
+          "  --jobs n         simulate n seeds at once\n"
+          "  --limit s        a simulated run fails after s seconds\n"
+          "  --explain n      explain a failing seed by n runs at most\n"
           "  --        stop handling options\n"
           "  -         stop handling options and execute stdin\n",
           program_name);
@@ -170,7 +287,14 @@ static const char help_text[] =
   "  -W          turn warnings on\n"
   "  --simulate seed  run in virtual time: sleeps cost nothing, and chance decides\n"
   "              which process runs when; the same seed gives the same run. With a\n"
-  "              range (1-1000) a run for each seed, up to the first that fails\n"
+  "              range (1-1000) a run for each seed, up to the first that fails. A\n"
+  "              failing run is run again, to show its last switches, with as few\n"
+  "              preemptions as possible\n"
+  "  --jobs n    with --simulate: run so many seeds at once\n"
+  "  --limit seconds  with --simulate: a run that takes longer is killed, and\n"
+  "              has failed\n"
+  "  --explain runs  with --simulate: explain a failing run by so many runs at\n"
+  "              most (200), in half a minute; 0: do not explain it\n"
   "  --          end of the options\n"
   "  -           end of the options; run the input\n"
   "  --help      show this text\n"

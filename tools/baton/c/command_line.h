@@ -10,6 +10,18 @@ typedef enum Errand {
   SHOW_VERSION
 } Errand;
 
+/* The simulated runs that the options ask for; src/main.rs has the same. */
+typedef struct Simulation {
+  int seeds_at; /* index in argv of --simulate's value; 0: none */
+  unsigned long long first, last; /* the seeds in that value */
+  const char *decisions; /* given after a single seed; NULL: none */
+  unsigned jobs;         /* --jobs; 0: not given */
+  double limit;          /* --limit, in seconds; 0: none */
+  int explain;           /* --explain; -1: not given */
+  int reads_input;       /* the program itself comes from the input */
+  int options_end;       /* as in Invocation */
+} Simulation;
+
 /* The result. The caller sets argc and argv, and the rest to zero;
    baton_read_command_line fills it in. */
 typedef struct Invocation {
@@ -23,19 +35,26 @@ typedef struct Invocation {
   int announce;       /* -v, or -i */
   int no_environment; /* -E */
   int has_code;       /* -e */
-  int seeds_at;       /* index in argv of --simulate's value; 0: none */
-  unsigned long long first_seed, last_seed; /* the seeds in that value */
+  Simulation simulation;
+  const char *for_simulation; /* an option that needs --simulate, or NULL */
 } Invocation;
 
 /* Reads all options. Stops at the first one that is wrong, and at --help or
    --version. */
 Errand baton_read_command_line(Invocation *call);
 
-/* Returns whether the program is to be simulated; if so, also the seeds,
-   and their index in argv. Returns 0 for a wrong command line. */
-int baton_asks_for_simulation(int argc, char **argv, int *seeds_at,
-                              unsigned long long *first,
-                              unsigned long long *last);
+/* Returns whether the program is to be simulated, and how. Returns 0 for a
+   wrong command line. */
+int baton_asks_for_simulation(int argc, char **argv, Simulation *simulation);
+
+/* The variable by which a simulated program tells another one what it is
+   for. */
+#define BATON_SIMULATION "BATON_SIMULATION"
+
+/* Returns the value of that variable, or NULL. Removes it, so that programs
+   which the program starts do not see it. Allocates nothing, as that would
+   change the addresses of a simulated run. */
+const char *baton_take_simulation_role(void);
 
 /* Prints to stderr what is wrong with an option, and the usage. */
 void baton_print_usage(const char *program_name, const Invocation *call);

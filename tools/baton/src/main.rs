@@ -12,9 +12,10 @@ mod history;
 mod inside;
 mod simulation;
 
-use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::slice;
+use std::time::Duration;
 
 use baton_lua::ReservingAllocator;
 use editor::{Editor, Line};
@@ -35,10 +36,10 @@ unsafe extern "C-unwind" {
     fn baton_asks_for_simulation(
         argc: c_int,
         argv: *mut *mut c_char,
-        seeds_at: *mut c_int,
-        first: *mut u64,
-        last: *mut u64,
+        simulation: *mut AskedSimulation,
     ) -> c_int;
+    /// See `c/command_line.h`.
+    fn baton_take_simulation_role() -> *const c_char;
     /// Passes the completions of a line to a callback; see `c/editor.h`.
     fn baton_complete(
         state: *mut c_void,
@@ -47,6 +48,20 @@ unsafe extern "C-unwind" {
         offer: Candidate,
         context: *mut c_void,
     );
+}
+
+/// `Simulation` of `c/command_line.h`.
+#[repr(C)]
+struct AskedSimulation {
+    seeds_at: c_int,
+    first: u64,
+    last: u64,
+    decisions: *const c_char,
+    jobs: c_uint,
+    limit: f64,
+    explain: c_int,
+    reads_input: c_int,
+    options_end: c_int,
 }
 
 /// The program's entry, called by the C runtime. Returns the exit status.
@@ -59,14 +74,23 @@ extern "C" fn main(argc: c_int, argv: *mut *mut c_char) -> c_int {
         return status;
     }
     // SAFETY: as above.
-    let seed = match unsafe { simulation_asked(argc, argv) }.map(|call| call.begin()) {
+    let asked = unsafe { simulation_asked(argc, argv) };
+    let simulation = match asked.map(|call| call.begin(take_role)) {
         None => None,
-        Some(simulation::Next::Run(seed)) => Some(seed),
+        Some(simulation::Next::Run(simulation)) => Some(simulation),
         Some(simulation::Next::Done(status)) => return status,
     };
     // SAFETY: as above. `baton_standalone` is a lua_CFunction that takes these two as its
     // arguments, and `baton_standalone_report` pops the error that it reports.
-    unsafe { baton_lua::run_program(baton_standalone, baton_standalone_report, argc, argv, seed) }
+    unsafe {
+        baton_lua::run_program(
+            baton_standalone,
+            baton_standalone_report,
+            argc,
+            argv,
+            simulation,
+        )
+    }
 }
 
 /// The arguments of the program.
@@ -84,22 +108,67 @@ unsafe fn arguments(argc: c_int, argv: *mut *mut c_char) -> Vec<OsString> {
         .collect()
 }
 
+/// The role that another `baton` has started this program in.
+fn take_role() -> Option<&'static str> {
+    // SAFETY: there are no other threads yet. The text is part of the program's first environment,
+    // which stays.
+    let role = unsafe { baton_take_simulation_role() };
+    // SAFETY: as above; a string that ends with a zero byte.
+    let role = (!role.is_null()).then(|| unsafe { CStr::from_ptr(role) })?;
+    role.to_str().ok()
+}
+
+/// Options that are not for a run itself. Each has a value.
+const NOT_FOR_A_RUN: [&[u8]; 3] = [b"--jobs", b"--limit", b"--explain"];
+
+/// The most runs of an explanation, unless the command line says otherwise.
+const MOST_RUNS: usize = 200;
+
 /// Returns the simulated runs that the command line asks for, if any.
 ///
 /// # Safety
-/// `argv` holds `argc` C strings and a null.
+/// `argv` holds `argc` C strings and a null, valid until the program ends.
 unsafe fn simulation_asked(argc: c_int, argv: *mut *mut c_char) -> Option<simulation::Call> {
-    let (mut seeds_at, mut first, mut last) = (0, 0, 0);
-    // SAFETY: the caller's condition; the others are writable.
-    let asked = unsafe {
-        baton_asks_for_simulation(argc, argv, &raw mut seeds_at, &raw mut first, &raw mut last)
+    let mut asked = std::mem::MaybeUninit::<AskedSimulation>::uninit();
+    // SAFETY: the caller's condition; the place is writable.
+    if unsafe { baton_asks_for_simulation(argc, argv, asked.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: the function has filled it in.
+    let asked = unsafe { asked.assume_init() };
+    let count = |number: c_int| usize::try_from(number).unwrap_or(0);
+    let argument = |i: usize| {
+        // SAFETY: the caller's condition; `i` is below `argc`.
+        OsStr::from_bytes(unsafe { CStr::from_ptr(*argv.add(i)) }.to_bytes())
     };
-    (asked != 0).then(|| simulation::Call {
-        // SAFETY: the caller's condition.
-        arguments: unsafe { arguments(argc, argv) },
-        seeds_at: usize::try_from(seeds_at).unwrap_or(0),
-        first,
-        last,
+    let (mut arguments, mut seeds_at, mut i) = (Vec::with_capacity(count(argc)), 0, 0);
+    while i < count(argc) {
+        let this = argument(i);
+        if i < count(asked.options_end) && NOT_FOR_A_RUN.contains(&this.as_bytes()) {
+            i += 2;
+            continue;
+        }
+        if i == count(asked.seeds_at) {
+            seeds_at = arguments.len();
+        }
+        arguments.push(this);
+        i += 1;
+    }
+    // SAFETY: as for `argument`, as the text is a part of one.
+    let decisions =
+        (!asked.decisions.is_null()).then(|| unsafe { CStr::from_ptr(asked.decisions) });
+    Some(simulation::Call {
+        all_arguments: (0..count(argc)).map(argument).collect(),
+        arguments,
+        seeds_at,
+        first: asked.first,
+        last: asked.last,
+        decisions: decisions.and_then(|text| text.to_str().ok()),
+        jobs: usize::try_from(asked.jobs).unwrap_or(1).max(1),
+        limit: (asked.limit > 0.0).then(|| Duration::from_secs_f64(asked.limit)),
+        explain: usize::try_from(asked.explain).unwrap_or(MOST_RUNS),
+        reads_input: asked.reads_input != 0,
+        directory: std::env::current_dir().ok(),
     })
 }
 

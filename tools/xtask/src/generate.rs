@@ -122,7 +122,10 @@ mod checks {
             assert!(output.stderr.is_empty(), "{output:?}");
             String::from_utf8_lossy(&output.stdout).trim().to_owned()
         };
-        assert_eq!(completed(&["--"]), "--simulate -- --help --version");
+        assert_eq!(
+            completed(&["--"]),
+            "--simulate --jobs --limit --explain -- --help --version"
+        );
         assert_eq!(completed(&["-e", "x = 1", "--v"]), "--version");
         assert_eq!(completed(&["examples/to"]), "examples/tour.lua");
         assert_eq!(completed(&["-l", "exam"]), "");

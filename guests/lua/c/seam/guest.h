@@ -183,7 +183,9 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to);
 void baton_lua_arrived(struct baton_process *process);
 
 /* simulation.c */
-void baton_lua_simulate(uint64_t seed);
+/* Makes this run a simulated one. If the program ends with another status than 0, `failed` is
+   called last, unless it is NULL. */
+void baton_lua_simulate(uint64_t seed, void (*failed)(int status));
 
 /* }====================================================== */
 

@@ -22,7 +22,9 @@ int baton_simulated;
 
 static uint64_t run_seed;
 static pid_t simulated_program;
-static uint64_t steps_made;
+static uint64_t steps_made; /* up to the last safepoint */
+static uint64_t steps_since;
+static void (*after_failure)(int status);
 
 #define STEPS_PER_SECOND 1000000 /* as the runtime counts them */
 #define FIRST_DATE 1000000000 /* seconds of the epoch: in September 2001 */
@@ -40,9 +42,12 @@ static time_t date(void) {
 static void report_failure_of_run(int status, void *unused) {
   (void)unused;
   status &= 0xff; /* as the parent sees it */
-  if (status != 0 && getpid() == simulated_program)
-    fprintf(stderr, "baton: the simulated run failed (status %d); --simulate %llu repeats it\n",
-        status, (unsigned long long)run_seed);
+  if (status == 0 || getpid() != simulated_program) return;
+  fprintf(stderr, "baton: the simulated run failed (status %d); --simulate %llu repeats it\n",
+      status, (unsigned long long)run_seed);
+  if (after_failure == NULL) return;
+  fflush(NULL);
+  after_failure(status);
 }
 
 /* Fixes the buffers of stdin and stdout. Otherwise their sizes depend on what the streams lead to,
@@ -53,8 +58,9 @@ static void fix_buffers(void) {
   setvbuf(stdout, output, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof output);
 }
 
-void baton_lua_simulate(uint64_t seed) {
+void baton_lua_simulate(uint64_t seed, void (*failed)(int status)) {
   fix_buffers();
+  after_failure = failed;
   baton_simulated = 1;
   run_seed = seed;
   simulated_program = getpid();
@@ -68,12 +74,17 @@ void baton_lua_simulate(uint64_t seed) {
 ** ======================================================= */
 
 int baton_lua_count_step(struct baton_vm *vm) {
+  int is_due;
   if (vm->steps_left > 1) {
     vm->steps_left--;
     return 0;
   }
-  steps_made += vm->steps;
-  vm->steps = vm->steps_left = baton_count_steps(vm->executor, vm->steps);
+  steps_since += vm->steps;
+  is_due = baton_count_steps(vm->executor, vm->steps, &vm->steps);
+  vm->steps_left = vm->steps;
+  if (!is_due) return 0;
+  steps_made += steps_since;
+  steps_since = 0;
   return 1;
 }
 

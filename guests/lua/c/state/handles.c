@@ -66,6 +66,16 @@ static void pace_collector(lua_State *L, struct baton_vm *vm) {
 /* Whether the chunk is one of ours. These spawn processes for their callers. */
 static int is_ours(TString *source) { return strncmp(getstr(source), "=process.", 9) == 0; }
 
+const void *baton_lua_program_function(const lua_State *L, int *pc) {
+  const CallInfo *ci = L->ci;
+  while (ci != NULL &&
+      (!isLua(ci) || ci_func(ci)->p->source == NULL || is_ours(ci_func(ci)->p->source)))
+    ci = ci->previous;
+  if (ci == NULL) return NULL;
+  *pc = pcRel(ci->u.l.savedpc, ci_func(ci)->p);
+  return ci_func(ci)->p;
+}
+
 /*
 ** Notes where a process was spawned. Its handle is on the top of the stack. The place is in the
 ** innermost Lua function of the program on `L`. If there is none, as with a timer's process, the
@@ -74,15 +84,10 @@ static int is_ours(TString *source) { return strncmp(getstr(source), "=process."
 static void note_spawn_site(lua_State *L, struct baton_process *process) {
   struct baton_process *spawner = baton_lua_running(L);
   TValue *kept = &handle_of(process)->uv[BATON_UV_SITE - 1].uv;
-  CallInfo *ci = L->ci;
-  while (ci != NULL &&
-      (!isLua(ci) || ci_func(ci)->p->source == NULL || is_ours(ci_func(ci)->p->source)))
-    ci = ci->previous;
-  if (ci != NULL) {
-    Proto *p = ci_func(ci)->p;
-    process->spawn_function = p;
-    process->spawn_pc = pcRel(ci->u.l.savedpc, p);
-    setgcovalue(L, kept, obj2gco(p));
+  const void *function = baton_lua_program_function(L, &process->spawn_pc);
+  if (function != NULL) {
+    process->spawn_function = function;
+    setgcovalue(L, kept, obj2gco((Proto *)function));
   } else if (spawner != NULL) {
     process->spawn_function = spawner->spawn_function;
     process->spawn_pc = spawner->spawn_pc;

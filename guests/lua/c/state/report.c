@@ -9,14 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Writes "file:12" for an instruction of a function. */
+static void write_site(const Proto *function, int pc, char *text, size_t size) {
+  char source[LUA_IDSIZE] = "";
+  luaO_chunkid(source, getstr(function->source), tsslen(function->source));
+  snprintf(text, size, "%s:%d", source, luaG_getfuncline(function, pc));
+}
+
 /* Writes where the process was spawned, such as "file:12", or nothing. */
 const char *baton_lua_spawn_site(const struct baton_process *process, char *text, size_t size) {
-  const Proto *function = (const Proto *)process->spawn_function;
-  char source[LUA_IDSIZE] = "";
   text[0] = '\0';
-  if (function == NULL) return text;
-  luaO_chunkid(source, getstr(function->source), tsslen(function->source));
-  snprintf(text, size, "%s:%d", source, luaG_getfuncline(function, process->spawn_pc));
+  if (process->spawn_function != NULL)
+    write_site((const Proto *)process->spawn_function, process->spawn_pc, text, size);
   return text;
 }
 
@@ -72,4 +76,12 @@ int baton_lua_note_kill(struct baton_process *process) {
   if (process->killed && process->holds > 0) process->abandoned = 1;
   process->killed = 1;
   return process->holds > 0;
+}
+
+void baton_lua_place(const struct baton_process *process, char *text, size_t size) {
+  const lua_State *L = process->resumed != NULL ? process->resumed->L : process->L;
+  int pc = 0;
+  const Proto *function = L != NULL ? baton_lua_program_function(L, &pc) : NULL;
+  text[0] = '\0';
+  if (function != NULL) write_site(function, pc, text, size);
 }

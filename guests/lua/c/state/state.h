@@ -198,6 +198,9 @@ uint64_t baton_lua_heap_size(const struct baton_process *process);
 /* Notes a kill from outside, as `baton_lua_kill_process`. Returns whether the process holds it
    back; -1: it has ended. The caller passes the kill to the scheduler. */
 int baton_lua_note_kill(struct baton_process *process);
+/* Writes the line of the program where a process has stopped, such as "file:12", or nothing. Does
+   not allocate. Inside the VM. */
+void baton_lua_place(const struct baton_process *process, char *text, size_t size);
 
 /* }====================================================== */
 
@@ -207,6 +210,11 @@ int baton_lua_note_kill(struct baton_process *process);
 
 /* console.c */
 void baton_io_write_error(const char *text, size_t size);
+
+/* handles.c */
+/* The prototype of the innermost Lua function of the program on `L`, and its instruction; NULL if
+   there is none. Inside the VM. */
+const void *baton_lua_program_function(const lua_State *L, int *pc);
 
 /* }====================================================== */
 

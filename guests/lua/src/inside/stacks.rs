@@ -164,7 +164,10 @@ pub(super) fn heap_size(view: &View<'_>) -> Option<u64> {
 
 /// How messages name the process of a record.
 pub(super) fn title(record: usize) -> String {
-    (WORDING.process)(record)
+    let mut title = String::new();
+    // A string takes all that is written to it.
+    let _ = (WORDING.process)(record, &mut title);
+    title
 }
 
 /// A state in reports.

@@ -131,6 +131,7 @@ pub use life::spawn::SpawnOptions;
 pub use report::counters::SchedCounters;
 pub use report::cycles::Link;
 pub use report::listing::Blocker;
+pub(crate) use report::waits::write_wait;
 pub use report::waits::{
     ThreadNames, Wording, describe_cycle, describe_wait, describe_wait_and_holder,
 };

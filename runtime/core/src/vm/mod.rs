@@ -8,7 +8,7 @@
 //!
 //! | for | methods | where |
 //! |---|---|---|
-//! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`run`](Vm::run) | any thread, in this order |
+//! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`record`](Vm::record), [`run`](Vm::run) | any thread, in this order |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
 //! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`resume`](Inside::resume), [`forget`](Inside::forget) | inside |
 //! | letting others run | [`safepoint`](Inside::safepoint), [`yield_now`](Inside::yield_now), [`yield_to`](Inside::yield_to) | inside |
@@ -126,6 +126,7 @@ mod switch;
 
 pub use api::spawn::{LastAccount, SpawnError, Spawned};
 pub use ext::look::{NoLook, Times, View};
+pub use ext::simulation::Steps;
 pub use ext::waker::{WakeAction, Waker};
 pub use idle::descriptors::{Keep, MOST_DESCRIPTORS, News};
 pub use inside::{ForeignCall, Inside};
@@ -144,7 +145,7 @@ use baton_sys::owner_cell::OwnerCell;
 use baton_sys::parking::Park;
 use baton_sys::poller::{Events, Poller, WakeUpTimer};
 use baton_sys::stack::{Stack, StackPool};
-use ext::{fork, hooks, look, waker};
+use ext::{fork, hooks, look, recorder, waker};
 use idle::descriptors;
 use lock::{affinity, held_threads, thread_queue};
 use preempt::monitor::Monitor;
@@ -235,6 +236,8 @@ pub(crate) struct Inner {
     random: u64,
     /// In a simulated run: the parameter `slice` divided by the mean slice.
     slice_divisor: f64,
+    /// In a recorded run: what it records.
+    recorder: Option<recorder::Recorder>,
 }
 
 /// Bits: why the running process is asked for a safepoint.
@@ -369,6 +372,7 @@ impl Vm {
                 wakers: Vec::new(),
                 random: baton_sys::clock::Instant::now().as_nanos() | 1,
                 slice_divisor: 1.0,
+                recorder: None,
             }),
             lock: Mutex::new(lock::state::LockState::default()),
             hints: hints::Hints::new(),

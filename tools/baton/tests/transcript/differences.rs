@@ -48,11 +48,13 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "simulate",
-        reason: "the usage names baton's own option, too",
+        reason: "the usage names baton's own options, too",
         effect: Effect::Text {
             old: "  --        stop handling options\n",
-            new: "  --simulate seed  run in virtual time, as the seed says\n  --        stop \
-                  handling options\n",
+            new: "  --simulate seed  run in virtual time, as the seed says\n  --jobs n         \
+                  simulate n seeds at once\n  --limit s        a simulated run fails after s \
+                  seconds\n  --explain n      explain a failing seed by n runs at most\n  \
+                  --        stop handling options\n",
         },
     },
     Difference {

@@ -2,14 +2,27 @@
 
 use crate::sched::{Blocker, CarrierId, Link, ProcessId, Scheduler};
 use std::collections::HashMap;
+use std::fmt::{self, Write};
 
 /// How a guest names what is its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Wording {
     /// Names a process by its user data, such as "process 7 'clerk'".
-    pub process: fn(usize) -> String,
+    pub process: fn(usize, &mut dyn Write) -> fmt::Result,
+    /// Names the place of the program where a process that does not run has stopped, such as a
+    /// line; nothing if it is not known.
+    pub place: fn(usize, &mut dyn Write) -> fmt::Result,
     /// What processes wait for at a wait queue, such as "a file in use".
     pub queue: &'static str,
+}
+
+impl Wording {
+    /// Names that say nothing of the guest.
+    pub const PLAIN: Wording = Wording {
+        process: |_, text| text.write_str("a process"),
+        place: |_, _| Ok(()),
+        queue: "something of the guest",
+    };
 }
 
 /// Names of native threads.
@@ -34,7 +47,10 @@ const MOST_TOLD: usize = 4;
 /// let attempt = sched.mutex_lock(mutex, Deadline::Never);
 /// assert!(matches!(attempt, Ok(Attempt::Blocked)));
 ///
-/// let wording = Wording { process: |user_data| format!("process {user_data}"), queue: "work" };
+/// let wording = Wording {
+///     process: |user_data, text| write!(text, "process {user_data}"),
+///     ..Wording::PLAIN
+/// };
 /// assert_eq!(
 ///     describe_wait(&sched, &wording, &ThreadNames::new(), process),
 ///     "for the mutex 'accounts', held by process 0"
@@ -47,48 +63,64 @@ pub fn describe_wait<C>(
     names: &ThreadNames,
     pid: ProcessId,
 ) -> String {
+    let mut text = String::new();
+    // A string takes any text.
+    let _ = write_wait(sched, wording, names, pid, &mut text);
+    text
+}
+
+/// As [`describe_wait`], without an allocation.
+pub(crate) fn write_wait<C>(
+    sched: &Scheduler<C>,
+    wording: &Wording,
+    names: &ThreadNames,
+    pid: ProcessId,
+    text: &mut dyn Write,
+) -> fmt::Result {
     let Some(blocker) = sched.blocker(pid) else {
-        return String::new();
+        return Ok(());
     };
-    match blocker {
-        Blocker::Sleep => "until a time".into(),
-        Blocker::Rest => "for the end of all other processes".into(),
-        Blocker::Read(_) => format!("to read under {}", thing(sched, wording, blocker)),
-        Blocker::Write(_) => format!("to write under {}", thing(sched, wording, blocker)),
-        Blocker::Barrier(_) => format!("for others at {}", thing(sched, wording, blocker)),
-        Blocker::Send(_) => format!("to send to {}", thing(sched, wording, blocker)),
-        Blocker::Receive(_) => format!("to receive from {}", thing(sched, wording, blocker)),
-        Blocker::Select(0) => "in a select without cases".into(),
-        Blocker::Select(count) => {
-            format!(
-                "in a select of {count} cases: {}",
-                cases(sched, wording, pid, count)
-            )
-        }
-        Blocker::Thread(carrier) => match names.get(&carrier) {
-            Some(name) => {
-                format!("for the thread '{name}', which is out in a call of another process")
+    let before = match blocker {
+        Blocker::Sleep => return text.write_str("until a time"),
+        Blocker::Rest => return text.write_str("for the end of all other processes"),
+        Blocker::Select(0) => return text.write_str("in a select without cases"),
+        Blocker::Select(count) => return write_cases(sched, wording, pid, count, text),
+        Blocker::Thread(carrier) => {
+            match names.get(&carrier) {
+                Some(name) => write!(text, "for the thread '{name}'")?,
+                None => text.write_str("for its native thread")?,
             }
-            None => "for its native thread, which is out in a call of another process".into(),
-        },
-        _ => format!("for {}", thing(sched, wording, blocker)),
-    }
+            return text.write_str(", which is out in a call of another process");
+        }
+        Blocker::Read(_) => "to read under ",
+        Blocker::Write(_) => "to write under ",
+        Blocker::Barrier(_) => "for others at ",
+        Blocker::Send(_) => "to send to ",
+        Blocker::Receive(_) => "to receive from ",
+        _ => "for ",
+    };
+    text.write_str(before)?;
+    write_thing(sched, wording, blocker, text)
 }
 
 /// "a mutex", or "the mutex 'accounts', held by process 7 'clerk'".
-fn thing<C>(sched: &Scheduler<C>, wording: &Wording, blocker: Blocker) -> String {
+fn write_thing<C>(
+    sched: &Scheduler<C>,
+    wording: &Wording,
+    blocker: Blocker,
+    text: &mut dyn Write,
+) -> fmt::Result {
     let kind = match blocker {
         Blocker::Join(target) => {
-            return format!(
-                "the end of {} (join)",
-                (wording.process)(sched.user_data(target))
-            );
+            text.write_str("the end of ")?;
+            (wording.process)(sched.user_data(target), text)?;
+            return text.write_str(" (join)");
         }
-        Blocker::Descriptor(number) => return format!("descriptor {number}"),
-        Blocker::Descriptors(count) => return format!("one of {count} descriptors"),
-        Blocker::Queue(_) => return wording.queue.into(),
+        Blocker::Descriptor(number) => return write!(text, "descriptor {number}"),
+        Blocker::Descriptors(count) => return write!(text, "one of {count} descriptors"),
+        Blocker::Queue(_) => return text.write_str(wording.queue),
         Blocker::Sleep | Blocker::Rest | Blocker::Select(_) | Blocker::Thread(_) => {
-            return "something".into();
+            return text.write_str("something");
         }
         Blocker::Alarm(_) => "timer",
         Blocker::Semaphore(_) => "semaphore",
@@ -99,29 +131,31 @@ fn thing<C>(sched: &Scheduler<C>, wording: &Wording, blocker: Blocker) -> String
         Blocker::Barrier(_) => "barrier",
         Blocker::Send(_) | Blocker::Receive(_) => "channel",
     };
-    let mut text = match sched.name_of(blocker) {
-        Some(name) => format!("the {kind} '{name}'"),
-        None if kind == "event" => "an event".into(),
-        None => format!("a {kind}"),
-    };
-    let holders = holders(sched, wording, blocker);
-    if !holders.is_empty() {
-        text += ", held by ";
-        text += &holders;
+    match sched.name_of(blocker) {
+        Some(name) => write!(text, "the {kind} '{name}'")?,
+        None if kind == "event" => text.write_str("an event")?,
+        None => write!(text, "a {kind}")?,
     }
-    text
+    if sched.holders(blocker).next().is_some() {
+        text.write_str(", held by ")?;
+    }
+    write_holders(sched, wording, blocker, text)
 }
 
-/// The processes that hold a lock: "process 7 'clerk' and process 8". Empty if nobody does.
-fn holders<C>(sched: &Scheduler<C>, wording: &Wording, blocker: Blocker) -> String {
-    let mut text = String::new();
+/// The processes that hold a lock: "process 7 'clerk' and process 8". Nothing if nobody does.
+fn write_holders<C>(
+    sched: &Scheduler<C>,
+    wording: &Wording,
+    blocker: Blocker,
+    text: &mut dyn Write,
+) -> fmt::Result {
     for (number, holder) in sched.holders(blocker).take(MOST_TOLD).enumerate() {
-        text += if number == 0 { "" } else { " and " };
-        text += &(wording.process)(sched.user_data(holder));
+        text.write_str(if number == 0 { "" } else { " and " })?;
+        (wording.process)(sched.user_data(holder), text)?;
     }
     match sched.holders(blocker).count().saturating_sub(MOST_TOLD) {
-        0 => text,
-        more => text + &format!(" and {more} more"),
+        0 => Ok(()),
+        more => write!(text, " and {more} more"),
     }
 }
 
@@ -134,10 +168,11 @@ pub fn describe_wait_and_holder<C>(
     pid: ProcessId,
 ) -> (String, String) {
     let mut text = describe_wait(sched, wording, names, pid);
-    let holders = sched
-        .blocker(pid)
-        .map(|blocker| holders(sched, wording, blocker))
-        .unwrap_or_default();
+    let mut holders = String::new();
+    if let Some(blocker) = sched.blocker(pid) {
+        // A string takes all that is written to it.
+        let _ = write_holders(sched, wording, blocker, &mut holders);
+    }
     if !holders.is_empty()
         && let Some(rest) = text.strip_suffix(&format!(", held by {holders}"))
     {
@@ -146,27 +181,36 @@ pub fn describe_wait_and_holder<C>(
     (text, holders)
 }
 
-/// A list of the first cases of a select.
-fn cases<C>(sched: &Scheduler<C>, wording: &Wording, pid: ProcessId, count: usize) -> String {
-    let mut blockers: Vec<Blocker> = sched.blockers(pid).collect();
-    blockers.reverse();
-    let told: Vec<String> = blockers
-        .iter()
-        .take(MOST_TOLD)
-        .map(|&case| thing(sched, wording, case))
-        .collect();
-    let rest = if count > MOST_TOLD { "; ..." } else { "" };
-    told.join("; ") + rest
+/// The first cases of a select. The scheduler lists the last one first.
+fn write_cases<C>(
+    sched: &Scheduler<C>,
+    wording: &Wording,
+    pid: ProcessId,
+    count: usize,
+    text: &mut dyn Write,
+) -> fmt::Result {
+    write!(text, "in a select of {count} cases: ")?;
+    let listed = sched.blockers(pid).count();
+    for number in 0..listed.min(MOST_TOLD) {
+        if number > 0 {
+            text.write_str("; ")?;
+        }
+        if let Some(case) = sched.blockers(pid).nth(listed - 1 - number) {
+            write_thing(sched, wording, case, text)?;
+        }
+    }
+    text.write_str(if count > MOST_TOLD { "; ..." } else { "" })
 }
 
 /// A text for a cycle of locks, with all its processes and locks.
 pub fn describe_cycle<C>(sched: &Scheduler<C>, wording: &Wording, links: &[Link]) -> String {
-    let tell = |link: &Link| {
-        let process = (wording.process)(sched.user_data(link.process));
-        format!(
-            "{process} waits for {}",
-            thing(sched, wording, link.waits_for)
-        )
-    };
-    links.iter().map(tell).collect::<Vec<_>>().join("; ")
+    let mut text = String::new();
+    for (number, link) in links.iter().enumerate() {
+        text += if number == 0 { "" } else { "; " };
+        // A string takes any text.
+        let _ = (wording.process)(sched.user_data(link.process), &mut text);
+        text += " waits for ";
+        let _ = write_thing(sched, wording, link.waits_for, &mut text);
+    }
+    text
 }

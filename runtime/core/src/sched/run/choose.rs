@@ -103,6 +103,24 @@ impl<C> Scheduler<C> {
         count
     }
 
+    /// The processes that [`Scheduler::shuffle_count`] counts, in their order.
+    pub(crate) fn shuffle_choices(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        let level = self.run_queue.top();
+        let head = match level {
+            0 => self.current,
+            _ => self.run_queue.head(level),
+        };
+        let mut index = head;
+        let ring = std::iter::from_fn(move || {
+            let this = index;
+            index = self.processes[this].next;
+            Some(this)
+        });
+        ring.filter(|&index| index != self.current)
+            .take(self.shuffle_count())
+            .map(|index| self.processes.id(index))
+    }
+
     /// Moves a process to the front of the most urgent level: the one with `before` others before
     /// it, among those that [`Scheduler::shuffle_count`] counts. For runs that vary the order of
     /// equals.

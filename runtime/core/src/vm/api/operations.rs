@@ -1,6 +1,7 @@
 //! Operations of a running process. All are called inside the VM.
 
 use crate::panics::broken;
+use crate::recording::SwitchCause;
 use crate::sched::{
     Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, ResumeOutcome, Scheduler,
     SuspendOutcome, Wake, WakeReason,
@@ -60,6 +61,9 @@ impl Inside<'_> {
     pub fn yield_to(&self, process: ProcessId) -> bool {
         let (lived, jump) = self.with_inner(|inner| {
             let lived = inner.sched.is_alive(process);
+            if self.is_simulated() {
+                inner.note_cause(SwitchCause::Yields);
+            }
             let jump = inner.sched.current().and_then(|me| {
                 let next = match inner.sched.yield_to(process) {
                     Next::Other(pid) if pid != process => {
@@ -417,7 +421,7 @@ impl Inside<'_> {
 
     /// As [`Inside::block_on`]; `f` also gets a random number, to choose among ready cases.
     pub fn block_on_random(&self, f: impl FnOnce(&mut Scheduler<Context>, u64) -> Attempt) -> Wake {
-        let random = self.with_inner(Inner::next_random);
+        let random = self.with_inner(Inner::number_for_select);
         self.block_on(|sched| f(sched, random))
     }
 
@@ -472,7 +476,7 @@ impl Vm {
 
     pub(in crate::vm) fn plan_slow_yield(&self, inner: &mut Inner) -> Option<Jump> {
         let me = inner.sched.current()?;
-        self.shuffle(inner, Some(me));
+        self.shuffle(inner, me, SwitchCause::Yields);
         let next = inner.sched.yield_current();
         let next = self.skip_deficits_after(inner, me, next);
         self.plan_yield(inner, me, next)
@@ -501,7 +505,7 @@ impl Vm {
 
     #[inline(never)]
     pub(in crate::vm) fn plan_successor(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
-        self.shuffle(inner, Some(me));
+        self.shuffle(inner, me, SwitchCause::Waits);
         let next = match self.schedule(inner) {
             Next::Other(pid) if pid == me => Next::Same,
             other => other,

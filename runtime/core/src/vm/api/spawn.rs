@@ -216,6 +216,11 @@ impl Vm {
             Spawned::Now => inner.sched.spawn(options, context),
             Spawned::ByTimer => inner.sched.spawn_prepared(options, context),
         };
+        if let Ok(process) = spawned
+            && self.is_simulated()
+        {
+            inner.number_process(process);
+        }
         self.update_hints(inner);
         spawned.map_err(SpawnError::Limit)
     }

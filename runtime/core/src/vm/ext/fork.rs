@@ -243,6 +243,8 @@ impl Inside<'_> {
             inner.held_threads = crate::vm::lock::held_threads::HeldThreads::default();
             inner.run_started = Instant::now().as_nanos();
             inner.cpu.forget();
+            // The words are those of the first program's run.
+            inner.recorder = None;
             let survivor = out.or_else(|| inner.sched.current())?;
             inner.prefers_home = inner.prefers_home.filter(|&homebody| homebody == survivor);
             for dead in inner.sched.end_all_but(survivor, HOME) {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `hooks.rs` | scheduler hooks and switch hooks that the guest's users write |
 //! | `simulation.rs` | runs that the same seed repeats |
+//! | `recorder.rs` | records the decisions of such runs, or makes given ones |
 //! | `fork.rs` | the VM around a fork, and in the child |
 //! | `look.rs` | other threads read the state of the VM |
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
@@ -11,5 +12,6 @@
 pub(super) mod fork;
 pub(super) mod hooks;
 pub(super) mod look;
+pub(super) mod recorder;
 pub(super) mod simulation;
 pub(super) mod waker;

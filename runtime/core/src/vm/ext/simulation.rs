@@ -12,6 +12,8 @@
 //! Some faults need switches close together, others need them far apart. A simulated run is
 //! therefore a possible real run, and the seed repeats it.
 
+use super::recorder::{Recorder, StepOutcome};
+use crate::recording::{Recording, SwitchCause};
 use crate::sched::ProcessId;
 use crate::spin::PolicyName;
 use crate::vm::{Inner, Inside, Vm, slow_reason};
@@ -63,6 +65,32 @@ impl Vm {
         });
     }
 
+    /// Makes this simulated run a recorded one, or a directed one if decisions were given. After
+    /// [`Vm::simulate`], before the first process.
+    ///
+    /// ```standalone_crate
+    /// use baton_core::recording::{SwitchCause, Recording};
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// let (_, recording) = Recording::new().expect("there is memory");
+    /// recording.prepare(Some(&[]));
+    /// closures::run_with(
+    ///     move |vm| {
+    ///         vm.simulate(17);
+    ///         vm.record(recording);
+    ///     },
+    ///     |main| {
+    ///         main.spawn(|_| {});
+    ///         main.vm.yield_now();
+    ///     },
+    /// );
+    /// let causes: Vec<_> = recording.last_switches(3).iter().map(|switch| switch.cause).collect();
+    /// assert_eq!(causes, [SwitchCause::Yields, SwitchCause::Ended, SwitchCause::Ended]);
+    /// ```
+    pub fn record(&self, recording: Recording) {
+        let recorder = Recorder::new(recording, self.guest.wording());
+        self.before_run(|inner| inner.recorder = Some(recorder));
+    }
+
     /// Whether this run is simulated.
     #[inline]
     pub fn is_simulated(&self) -> bool {
@@ -71,9 +99,8 @@ impl Vm {
 }
 
 impl Inside<'_> {
-    /// Advances time by the steps that the running process has made; its slice may end. The guest
-    /// calls [`Inside::safepoint`] next. Returns after how many steps the guest must call this
-    /// again. Inside the VM.
+    /// Advances time by the steps that the running process has made; its slice may end. If a
+    /// safepoint is due, the guest calls [`Inside::safepoint`] next. Inside the VM.
     ///
     /// ```standalone_crate
     /// use baton_sys::clock::Instant;
@@ -84,41 +111,107 @@ impl Inside<'_> {
     ///     |main| {
     ///         let begin = Instant::now();
     ///         let steps = main.vm.count_steps(1000);
+    ///         assert!(steps.is_safepoint_due && steps.until_next > 0);
     ///         main.vm.safepoint();
     ///         assert_eq!(Instant::now() - begin, Duration::from_millis(1));
-    ///         assert!(steps > 0);
     ///     },
     /// );
     /// ```
-    pub fn count_steps(&self, steps: u32) -> u32 {
-        clock::advance(STEP.saturating_mul(steps));
-        let (ends, next) = self.with_inner(|inner| {
-            let slice = inner
-                .sched
-                .current()
-                .map_or(Duration::MAX, |current| self.slice_of(inner, current));
-            let mean = slice.as_secs_f64() / inner.slice_divisor / STEP.as_secs_f64();
-            let ends = inner.chance() < f64::from(steps) / mean;
-            (
-                ends,
-                1 + inner.next_random() % MOST_STEPS.min((mean as u64).saturating_add(1)),
-            )
+    pub fn count_steps(&self, steps: u32) -> Steps {
+        let (ends_slice, passed, counted) = self.with_inner(|inner| match inner.recorder {
+            None => {
+                let (ends_slice, until_next) = self.draw_slice(inner, steps);
+                (ends_slice, steps, Steps::to_safepoint(until_next))
+            }
+            Some(_) => self.count_recorded(inner, steps),
         });
-        if ends {
+        clock::advance(STEP.saturating_mul(passed));
+        if ends_slice {
             // Relaxed: the safepoint follows on this thread.
             self.requests
                 .fetch_or(crate::vm::request::SLICE, Ordering::Relaxed);
         }
-        next as u32
+        counted
+    }
+}
+
+/// What [`Inside::count_steps`] asks of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// The guest calls [`Inside::safepoint`] now.
+    pub is_safepoint_due: bool,
+    /// After how many steps the guest counts again.
+    pub until_next: u32,
+}
+
+impl Steps {
+    fn to_safepoint(until_next: u32) -> Steps {
+        Steps {
+            is_safepoint_due: true,
+            until_next,
+        }
     }
 }
 
 impl Vm {
-    /// Shuffles the equals before a scheduling decision about `me`, in a simulated run.
+    /// Draws whether the slice ends after so many steps, and the steps until the next safepoint.
+    fn draw_slice(&self, inner: &mut Inner, steps: u32) -> (bool, u32) {
+        let slice = inner
+            .sched
+            .current()
+            .map_or(Duration::MAX, |current| self.slice_of(inner, current));
+        let mean = slice.as_secs_f64() / inner.slice_divisor / STEP.as_secs_f64();
+        let ends = inner.chance() < f64::from(steps) / mean;
+        let most = MOST_STEPS.min((mean as u64).saturating_add(1));
+        (ends, 1 + (inner.next_random() % most) as u32)
+    }
+
+    /// As `count_steps`. Also returns whether the slice ends, and by how many steps the clock
+    /// advances.
+    #[cold]
+    fn count_recorded(&self, inner: &mut Inner, steps: u32) -> (bool, u32, Steps) {
+        let current = inner.sched.current();
+        let step = inner
+            .recorder
+            .as_mut()
+            .map(|recorder| recorder.count(current, steps));
+        let Some(StepOutcome::Safepoint {
+            passed,
+            drawn_after,
+        }) = step
+        else {
+            let counted = Steps {
+                is_safepoint_due: false,
+                until_next: 1,
+            };
+            return (false, 0, counted);
+        };
+        if let Some(steps) = drawn_after {
+            let (ends_slice, due) = self.draw_slice(inner, steps);
+            if let Some(recorder) = &mut inner.recorder {
+                recorder.set_drawn(ends_slice, due);
+            }
+        }
+        let ends_slice = inner.recorder.as_ref().is_some_and(Recorder::ends_slice);
+        (ends_slice, passed, Steps::to_safepoint(1))
+    }
+}
+
+impl Vm {
+    /// Shuffles the equals before a scheduling decision about `me`, which may be left for `cause`,
+    /// in a simulated run.
     #[inline]
-    pub(in crate::vm) fn shuffle(&self, inner: &mut Inner, me: Option<ProcessId>) {
+    pub(in crate::vm) fn shuffle(&self, inner: &mut Inner, me: ProcessId, cause: SwitchCause) {
         if self.is_simulated() {
-            inner.shuffle(me);
+            inner.shuffle(Some(me), Some(cause));
+        }
+    }
+
+    /// The same when no process is running.
+    #[inline]
+    pub(in crate::vm) fn shuffle_for_loop(&self, inner: &mut Inner) {
+        if self.is_simulated() {
+            inner.shuffle(None, None);
         }
     }
 
@@ -128,6 +221,7 @@ impl Vm {
     pub(in crate::vm) fn note_interrupted(&self, inner: &mut Inner, me: ProcessId) {
         if self.is_simulated() {
             inner.set_interrupted(me, true);
+            inner.note_cause(SwitchCause::Outranked);
         }
     }
 
@@ -153,7 +247,7 @@ impl Vm {
 
 impl Inner {
     #[cold]
-    fn shuffle(&mut self, me: Option<ProcessId>) {
+    fn shuffle(&mut self, me: Option<ProcessId>, cause: Option<SwitchCause>) {
         if let Some(me) = me {
             self.set_interrupted(me, false);
         }
@@ -164,9 +258,18 @@ impl Inner {
             .is_some_and(|next| self.context(next).is_interrupted);
         // Draw only if there is a choice. How often a native thread's loop gets here does not
         // depend on the seed.
-        if choices > 1 && !is_first {
-            let before = self.next_random() % choices;
-            self.sched.shuffle(before as usize);
+        let drawn = (choices > 1 && !is_first).then(|| (self.next_random() % choices) as usize);
+        if let Some(before) = self.record_choice(me, cause, drawn) {
+            self.sched.shuffle(before);
+        }
+    }
+
+    /// A random number for a select.
+    pub(in crate::vm) fn number_for_select(&mut self) -> u64 {
+        let drawn = self.next_random();
+        match self.recorder {
+            None => drawn,
+            Some(_) => self.record_select(drawn),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The slow path of a switch, and safepoints. On the owner's thread.
 
 use crate::panics::broken;
+use crate::recording::SwitchCause;
 use crate::sched::{CarrierId, Next, Preemption, ProcessId};
 use crate::vm::inside::Jump;
 use crate::vm::{Context, HOME, Inner, Inside, Vm};
@@ -52,6 +53,7 @@ impl Vm {
             Next::Other(to) => Some(to),
             _ => None,
         };
+        inner.record_left(from, to);
         let runs_hooks = inner.must_run_hooks(Some(from), to);
         let to = to
             .filter(|_| !runs_hooks && self.slow_reasons() & crate::vm::slow_reason::IN_CALL == 0);
@@ -143,9 +145,14 @@ impl Vm {
         let chosen = match returned.or(inner.sched.current()) {
             Some(pid) => Some(pid),
             None => {
-                self.shuffle(inner, None);
+                self.shuffle_for_loop(inner);
                 match self.schedule(inner) {
-                    Next::Other(pid) => Some(pid),
+                    Next::Other(pid) => {
+                        if self.is_simulated() {
+                            inner.record_next(pid);
+                        }
+                        Some(pid)
+                    }
                     Next::Same | Next::Nothing => None,
                 }
             }
@@ -206,7 +213,7 @@ impl Inside<'_> {
         let requests = self.take_in();
         let jump = self.with_inner(|inner| {
             let me = self.preemptible_process(inner, requests)?;
-            self.shuffle(inner, Some(me));
+            self.shuffle(inner, me, SwitchCause::Preempted);
             let outranked = inner.sched.current_should_yield();
             if outranked {
                 self.note_interrupted(inner, me);
@@ -326,13 +333,22 @@ impl Inside<'_> {
             if context.slice != 0 {
                 self.count_sliced(inner, context.slice, 0);
             }
+            if self.is_simulated() {
+                inner.note_cause(SwitchCause::Ended);
+                inner.record_left(me, None);
+            }
             inner.sched.exit_current();
             if context.is_forgotten_at_end {
                 inner.sched.forget(me);
             }
             self.let_go_of_threads(inner);
-            self.shuffle(inner, None);
+            self.shuffle_for_loop(inner);
             let next = self.schedule(inner);
+            if let Next::Other(pid) = next
+                && self.is_simulated()
+            {
+                inner.record_next(pid);
+            }
             let to = match next {
                 Next::Other(pid)
                     if !self.leaves_fast_path(inner, pid) && self.may_run_here(inner, pid) =>
