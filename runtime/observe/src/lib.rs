@@ -24,6 +24,7 @@
 //! | [`client`] | the other side |
 //! | [`protocol`] | lines of JSON, their limits, and the version |
 //! | [`report`] | processes and their stacks, as data and as text |
+//! | [`heap`] | heaps, as data |
 //!
 //! # Who may attach
 //!
@@ -33,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod heap;
 pub mod observer;
 pub mod place;
 pub mod protocol;

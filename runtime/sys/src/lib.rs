@@ -14,6 +14,7 @@
 //! | [`overflow`] | reports which process has overflowed its stack |
 //! | [`reserve`] | makes "out of memory" an error of its language |
 //! | [`activity`], [`features`] | reports threads, and the mechanisms in use |
+//! | [`snapshot`] | has its heap read in a copy of the program |
 //!
 //! The others serve the executor:
 //!
@@ -102,6 +103,8 @@ pub mod reserve;
 pub mod shared_memory;
 #[cfg(not(loom))]
 pub mod signals;
+#[cfg(not(loom))]
+pub mod snapshot;
 #[cfg(not(loom))]
 pub mod stack;
 #[cfg(not(loom))]

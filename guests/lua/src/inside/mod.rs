@@ -9,7 +9,9 @@
 //! | `profile` | `what`, `seconds`, `rate` | samples (`profile/`) |
 //! | `top` | `rows`, `sort`, `filter`, `again` | the processes that use most, and totals (`top.rs`) |
 //! | `set` | `name`, `value` | the new value (`set.rs`) |
+//! | `heap` | | all objects, in parts (`heap.rs`) |
 
+mod heap;
 mod kill;
 mod metrics;
 mod profile;
@@ -93,28 +95,33 @@ impl Session for Questions {
             "parameters" => Ok(set::list(vm)),
             "profile" => profile::answer(vm, with, part),
             "kill" => {
-                require_all(self.access)?;
+                require_all(self.access, "changes the program")?;
                 kill::answer(vm, with)
             }
             "set" => {
-                require_all(self.access)?;
+                require_all(self.access, "changes the program")?;
                 set::answer(vm, with)
+            }
+            "heap" => {
+                require_all(self.access, "shows values of the program")?;
+                heap::answer(vm, part)
             }
             other => Err(format!(
                 "{} does not know the question '{other}': 'stacks', 'top', 'profile', 'metrics', \
-                 'parameters', 'set' or 'kill' expected",
+                 'parameters', 'set', 'kill' or 'heap' expected",
                 Program.program()
             )),
         }
     }
 }
 
-fn require_all(access: Access) -> Result<(), String> {
+/// Refuses what needs more access. `what` it does is for the refusal.
+fn require_all(access: Access, what: &str) -> Result<(), String> {
     match access {
         Access::All => Ok(()),
         Access::Observe => Err(format!(
-            "this changes the program, which allows to read only: use --write, or start the \
-             program with {}=all",
+            "this {what}, which allows only to see what its processes do: use --write, or start \
+             the program with {}=all",
             quit::VARIABLE
         )),
     }

@@ -3,6 +3,7 @@
 //! A command is recognized only as the first argument. A script of such a name is run by a path,
 //! `baton ./stacks`, or after `--`.
 
+mod heap;
 mod metrics;
 mod profile;
 mod rights;
@@ -18,7 +19,7 @@ use std::io::{IsTerminal, Write};
 use std::os::raw::c_int;
 
 /// The names of the commands.
-const COMMANDS: [&str; 5] = ["metrics", "profile", "set", "stacks", "top"];
+const COMMANDS: [&str; 6] = ["heap", "metrics", "profile", "set", "stacks", "top"];
 
 /// The exit status for a wrong command line.
 const MISUSE: c_int = 2;
@@ -47,6 +48,8 @@ enum Command {
     Profile(profile::ProfileOptions),
     /// Shows a live table of the processes that use most, and what the VM does
     Top(top::TopOptions),
+    /// Takes a snapshot of a program's heap, or shows what has grown between two snapshots
+    Heap(heap::HeapOptions),
     /// Shows the parameters of a program, or sets one while the program runs
     Set(set::SetOptions),
 }
@@ -82,6 +85,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
         Command::Metrics(options) => metrics::run(&options),
         Command::Profile(options) => profile::run(&options),
         Command::Top(options) => top::run(&options),
+        Command::Heap(options) => heap::run(&options),
         Command::Set(options) => set::run(&options),
     };
     Some(match result {

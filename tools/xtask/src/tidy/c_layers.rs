@@ -15,8 +15,9 @@ use super::source::Source;
 const ROOT: &str = "guests/lua/c/";
 
 /// The folders, beginning with the lowest. Headers beside the folders are below all of them.
-const FOLDERS: [&str; 10] = [
-    "seam", "state", "calls", "objects", "process", "io", "values", "ffi", "modules", "program",
+const FOLDERS: [&str; 11] = [
+    "seam", "state", "heap", "calls", "objects", "process", "io", "values", "ffi", "modules",
+    "program",
 ];
 
 /// Faces that are not named after their folder. `seam.h` is not a face: the build includes it

@@ -1,8 +1,12 @@
-//! Checks what the C code of signal handlers calls.
+//! Checks what C code calls that must be async-signal-safe: that of signal handlers, and that of
+//! copies of the program.
 //!
 //! One file has the functions that may run in a handler. They call each other, functions that POSIX
 //! calls async-signal-safe, and those listed here with the reason. The handlers in other files call
 //! only functions of that file, and each other.
+//!
+//! One folder has the functions that run in a copy of the program. They call each other, functions
+//! of POSIX, and those of Lua that are listed here.
 
 use std::collections::BTreeSet;
 
@@ -59,6 +63,70 @@ const OURS: [&str; 14] = [
     "isLua",
 ];
 
+/// The folder of what runs in a copy of the program.
+const IN_COPIES: &str = "guests/lua/c/heap/";
+
+/// Functions of POSIX that only the copies use.
+const BY_POSIX_IN_COPIES: [&str; 2] = ["memcmp", "strchr"];
+
+/// Functions of ours and of Lua for the copies. They read Lua's objects and allocate nothing. The
+/// others that the folder uses are macros of Lua's headers, which call none but these.
+const OURS_IN_COPIES: [&str; 7] = [
+    "baton_lua_seal",
+    "luaF_getlocalname",
+    "luaH_getshortstr",
+    "luaH_realasize",
+    "luaO_chunkid",
+    "luaS_hash",
+    "isLua",
+];
+
+/// Macros of Lua's headers: they read fields of objects, or compute sizes.
+const MACROS_IN_COPIES: [&str; 42] = [
+    "G",
+    "allocsizenode",
+    "ci_func",
+    "gckey",
+    "gco2ccl",
+    "gco2lcl",
+    "gco2p",
+    "gco2t",
+    "gco2th",
+    "gco2ts",
+    "gco2u",
+    "gco2upv",
+    "gcvalue",
+    "getstr",
+    "gettotalbytes",
+    "getudatamem",
+    "gnode",
+    "gval",
+    "hvalue",
+    "iscollectable",
+    "isdead",
+    "isempty",
+    "keyiscollectable",
+    "keyisinteger",
+    "keyival",
+    "keytt",
+    "lmod",
+    "novariant",
+    "obj2gco",
+    "pcRel",
+    "s2v",
+    "sizeCclosure",
+    "sizeLclosure",
+    "sizelstring",
+    "sizenode",
+    "sizeudata",
+    "stacksize",
+    "tsslen",
+    "tsvalue",
+    "ttisstring",
+    "udatamemoffset",
+    "upisopen",
+];
+
 const KEYWORDS: [&str; 4] = ["if", "for", "while", "switch"];
 
 /// A function that may run in a handler, with its body.
@@ -102,19 +170,49 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
             .map(|name| (*name).to_owned()),
     );
     for function in &checked {
-        findings.extend(unknown_calls(function, &known));
+        findings.extend(unknown_calls(
+            function,
+            "may run in a signal handler",
+            &known,
+        ));
     }
+    findings.extend(check_copies(sources));
     findings
 }
 
-fn unknown_calls(function: &Handler<'_>, known: &BTreeSet<String>) -> Vec<Finding> {
+/// Finds calls in copies of the program that are not known to be safe.
+fn check_copies(sources: &[Source]) -> Vec<Finding> {
+    let files = sources
+        .iter()
+        .filter(|source| source.name.starts_with(IN_COPIES) && source.name.ends_with(".c"));
+    let functions: Vec<Handler<'_>> = files.flat_map(functions).collect();
+    let lists: [&[&str]; 5] = [
+        &BY_POSIX,
+        &BY_POSIX_IN_COPIES,
+        &OURS_IN_COPIES,
+        &MACROS_IN_COPIES,
+        &KEYWORDS,
+    ];
+    let listed = lists
+        .iter()
+        .copied()
+        .flatten()
+        .map(|name| (*name).to_owned());
+    let own = functions.iter().map(|function| function.name.clone());
+    let known: BTreeSet<String> = listed.chain(own).collect();
+    functions
+        .iter()
+        .flat_map(|function| unknown_calls(function, "runs in a copy of the program", &known))
+        .collect()
+}
+
+fn unknown_calls(function: &Handler<'_>, place: &str, known: &BTreeSet<String>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for line in function.lines.clone() {
         for called in calls(&function.source.code[line]) {
             if !known.contains(called) {
                 let message = format!(
-                    "{} may run in a signal handler and calls {called}, which is not known to be \
-                     async-signal-safe",
+                    "{} {place} and calls {called}, which is not known to be async-signal-safe",
                     function.name
                 );
                 findings.push(Finding::error(&function.source.name, line + 1, message));
@@ -230,5 +328,25 @@ mod checks {
         let messages = found(NOTE, &SIGNALS.replace("on_quit", "on_exit"));
         assert_eq!(messages.len(), 1, "{messages:?}");
         assert!(messages[0].contains("has not all"), "{messages:?}");
+    }
+
+    #[test]
+    fn what_runs_in_a_copy_allocates_nothing() {
+        let of = |text: &str| {
+            let sources = [
+                Source::parse(SAFE_FILE, NOTE),
+                Source::parse("guests/lua/c/heap/tables.c", text),
+            ];
+            check_copies(&sources)
+                .iter()
+                .map(Finding::to_string)
+                .collect::<Vec<_>>()
+        };
+        let text = "static int size(const Table *t) { return sizenode(t); }\n\
+                    void put(Table *t) {\n  write(1, t, size(t));\n}\n";
+        assert_eq!(of(text), [""; 0]);
+        let messages = of(&text.replace("write(1", "fwrite(1"));
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        assert!(messages[0].contains("put runs in a copy of the program and calls fwrite"));
     }
 }
