@@ -303,6 +303,7 @@ static const char help_text[] =
   "Commands:\n"
   "  stacks PID     show where each process of a running program is, what it\n"
   "                 waits for, and who holds that\n"
+  "  top PID        show a live table of a running program's processes\n"
   "  profile PID    find out where a running program spends its time; also\n"
   "                 profile script [args]\n"
   "  metrics PID    write the counters of a running program as OpenMetrics\n"

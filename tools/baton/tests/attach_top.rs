@@ -285,16 +285,20 @@ fn victims(rest: &str) -> Started {
     ready(&format!("{VICTIM}\n{rest}"))
 }
 
-/// Chooses the victim, and kills it.
+/// Chooses the victim, and kills it. Its line of spawn tells it from the process that joins it.
 fn kill_victim(table: &mut OnTerminal) {
     table.wait_for("victim");
-    table.press("/victim");
+    table.press("/line):3");
     table.wait_until("the victim alone", |text| {
-        text.lines()
-            .any(|line| line.trim_start().starts_with("2 ") && line.contains("victim"))
+        let rows = text.lines().filter(|line| !line.contains("processes:"));
+        let numbers: Vec<&str> = rows
+            .filter_map(|row| row.split_whitespace().next())
+            .filter(|word| word.parse::<u32>().is_ok())
+            .collect();
+        numbers == ["2"]
     });
     table.press("\r");
-    table.wait_for("filter: victim");
+    table.wait_for("filter: line):3");
     table.press("x");
     table.wait_for("Kill process 2 'victim'? y: yes");
     table.press("y");
@@ -314,7 +318,8 @@ fn a_process_is_killed_by_a_person() {
 #[test]
 fn a_process_that_computes_is_killed_in_the_middle() {
     let mut program = ready(
-        "local victim = process.spawn({ name = 'victim' }, function()
+        "
+         local victim = process.spawn({ name = 'victim' }, function()
            while true do pcall(function() while true do end end) end
          end)
          process.spawn(function()

@@ -43,6 +43,7 @@ pages! {
     testing = "testing.md",
     when_it_hangs = "when-it-hangs.md",
     when_it_is_slow = "when-it-is-slow.md",
+    when_it_grows = "when-it-grows.md",
     synchronization = "synchronization.md",
     atomic = "atomic.md",
     blocking = "blocking.md",

@@ -10,6 +10,7 @@ mod diff;
 mod layout;
 mod paths;
 mod reader;
+mod shapes;
 mod writer;
 
 use crate::text;

@@ -123,7 +123,7 @@
 //!     "heap: 112 B in 3 objects, then 27.5 KiB in 503 objects\n\
 //!      \x20      bytes     objects  class\n\
 //!      \x20  +27.3 KiB        +500  entry\n\
-//!      \x20                         (root).cache[2]\n"
+//!      \x20                         500 new like (root).cache[2]\n"
 //! );
 //! # Ok::<(), std::io::Error>(())
 //! ```

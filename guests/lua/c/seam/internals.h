@@ -13,6 +13,7 @@
 #include "lapi.h"
 #include "ldebug.h"
 #include "ldo.h"
+#include "lfunc.h"
 #include "lgc.h"
 #include "lobject.h"
 #include "lopcodes.h"

@@ -29,8 +29,39 @@ typedef char source_has_60_bytes[LUA_IDSIZE == 60 ? 1 : -1];
 
 uint64_t baton_lua_number(const struct baton_process *process) { return process->id; }
 
+static int is_same_closure(const TValue *value, const TValue *closure) {
+  return ttisLclosure(value) && clLvalue(value) == clLvalue(closure);
+}
+
+/* How the nearest Lua function below calls a callback of a function in C, such as the comparison of
+** table.sort: the variable that has it. NULL if there is none. */
+static const char *name_of_callback(lua_State *L, CallInfo *ci) {
+  const TValue *callback = s2v(ci->func.p);
+  const CallInfo *caller = ci->previous;
+  const char *name;
+  const LClosure *closure;
+  StkId base;
+  int i, pc;
+  if (caller == NULL || isLua(caller)) return NULL;
+  while (caller != NULL && caller != &L->base_ci && !isLua(caller))
+    caller = caller->previous;
+  if (caller == NULL || caller == &L->base_ci) return NULL;
+  closure = ci_func(caller);
+  base = caller->func.p + 1;
+  pc = pcRel(caller->u.l.savedpc, closure->p);
+  for (i = 0; (name = luaF_getlocalname(closure->p, i + 1, pc)) != NULL; i++)
+    if (is_same_closure(s2v(base + i), callback)) return name;
+  for (i = 0; i < closure->nupvalues; i++) {
+    const TString *upvalue = closure->p->upvalues[i].name;
+    if (upvalue != NULL && is_same_closure(closure->upvals[i]->v.p, callback))
+      return getstr(upvalue);
+  }
+  return NULL;
+}
+
 static void describe(lua_State *L, CallInfo *ci, struct baton_frame *frame) {
   frame->called_as = baton_lua_called_as(L, ci, &frame->name);
+  if (frame->called_as == NULL && isLua(ci)) frame->name = name_of_callback(L, ci);
   if (isLua(ci)) {
     const Proto *p = ci_func(ci)->p;
     if (p->source != NULL)

@@ -7,7 +7,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::paths::Paths;
-use super::reader::Snapshot;
+use super::reader::{ClassKey, Snapshot};
+use super::shapes::Shapes;
 use super::{EdgeKind, NodeKind};
 use crate::{quantity, text};
 
@@ -42,11 +43,10 @@ pub struct ClassGrowth {
     pub bytes_before: u64,
     /// The sizes of its objects in the second snapshot, in bytes.
     pub bytes_after: u64,
-    /// A shortest way from the root to one of its objects. Where several objects keep others of
-    /// the class, it leads through the one that keeps the most new ones. Empty if no object of the
-    /// class can be reached.
+    /// A shortest way from the root to one of its objects. Where such ways differ, it is one of
+    /// those that lead to the most new ones. Empty if no object of the class can be reached.
     pub path: Vec<Step>,
-    /// The number of new objects that the last object but one of this way keeps.
+    /// The number of new objects that ways like this one lead to.
     pub kept: u64,
 }
 
@@ -65,9 +65,6 @@ pub struct Growth {
     /// The classes that have grown, by size or by number; the largest growth in bytes comes first.
     pub classes: Vec<ClassGrowth>,
 }
-
-/// The kind of objects, and their name if they are grouped by it.
-type ClassKey<'a> = (NodeKind, &'a str);
 
 /// The sums of a class in both snapshots.
 #[derive(Debug, Default, Clone, Copy)]
@@ -88,7 +85,7 @@ impl ClassSums {
     }
 }
 
-/// The objects of a class that one object keeps.
+/// The objects of a class to which ways of one kind lead.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     /// How many of them are new, and how many there are.
@@ -106,7 +103,7 @@ impl Growth {
         let mut sums: HashMap<ClassKey<'_>, ClassSums> = HashMap::new();
         for (side, snapshot) in [before, after].into_iter().enumerate() {
             for (at, node) in snapshot.nodes().iter().enumerate() {
-                let sums = sums.entry(class_of(snapshot, at)).or_default();
+                let sums = sums.entry(snapshot.class(at)).or_default();
                 sums.count[side] += 1;
                 sums.bytes[side] = sums.bytes[side].saturating_add(node.size);
             }
@@ -151,15 +148,6 @@ impl Growth {
     }
 }
 
-fn class_of(snapshot: &Snapshot, at: usize) -> ClassKey<'_> {
-    let kind = snapshot.nodes()[at].kind;
-    match kind {
-        // Their names are their values.
-        NodeKind::String | NodeKind::Number => (kind, ""),
-        _ => (kind, snapshot.name(at)),
-    }
-}
-
 fn class_name((kind, name): ClassKey<'_>) -> String {
     match (kind, name) {
         (NodeKind::String, _) => "(strings)".to_owned(),
@@ -169,8 +157,8 @@ fn class_name((kind, name): ClassKey<'_>) -> String {
     }
 }
 
-/// For each class, the group of its objects with the most new ones that one object keeps. None if
-/// no object of the class can be reached.
+/// For each class, the group of its objects with the most new ones on ways of one kind. None if no
+/// object of the class can be reached.
 fn largest_groups(
     before: &Snapshot,
     after: &Snapshot,
@@ -181,20 +169,21 @@ fn largest_groups(
     // An object is new if the first snapshot has none of its number and class.
     let mut old: HashMap<u64, usize> = HashMap::new();
     for (at, node) in before.nodes().iter().enumerate() {
-        if let Some(&class) = numbers.get(&class_of(before, at)) {
+        if let Some(&class) = numbers.get(&before.class(at)) {
             old.insert(node.id, class);
         }
     }
-    let mut groups: HashMap<(usize, usize), Kept> = HashMap::new();
+    let shapes = Shapes::of(after, paths);
+    let mut groups: HashMap<(usize, u32), Kept> = HashMap::new();
     for (at, node) in after.nodes().iter().enumerate() {
-        let Some(&class) = numbers.get(&class_of(after, at)) else {
+        let Some(&class) = numbers.get(&after.class(at)) else {
             continue;
         };
-        let Some((keeper, _)) = paths.before(at) else {
+        let Some(shape) = shapes.to(at) else {
             continue;
         };
         let is_new = old.get(&node.id) != Some(&class);
-        let group = groups.entry((class, keeper)).or_insert(Kept {
+        let group = groups.entry((class, shape)).or_insert(Kept {
             new: 0,
             all: 0,
             example: at,
@@ -226,7 +215,7 @@ fn path(snapshot: &Snapshot, paths: &Paths, to: usize) -> Vec<Step> {
         here = edge.to;
         Step {
             by: reference(&snapshot.kind_of_edge(number)),
-            to: class_name(class_of(snapshot, here)),
+            to: class_name(snapshot.class(here)),
         }
     });
     steps.collect()
@@ -299,6 +288,7 @@ impl fmt::Display for Growth {
             let indent = 2 * WIDTH + 2;
             let path = match class.path.as_slice() {
                 [] => "not reachable".to_owned(),
+                path if class.kept > 1 => format!("{} new like {}", class.kept, shown(path)),
                 path => shown(path),
             };
             writeln!(out, "{:indent$}{path}", "")?;
@@ -397,11 +387,43 @@ mod checks {
 heap: 442 B in 7 objects, then 98.1 KiB in 1007 objects
        bytes     objects  class
    +97.7 KiB       +1000  session
-                          (root)._G[\"my cache\"][3]
+                          1000 new like (root)._G[\"my cache\"][3]
 ";
         assert_eq!(growth.to_string(), table);
         let json: serde_json::Value = serde_json::from_str(&growth.to_json()).expect("JSON");
         assert_eq!(json["classes"][0]["path"][1]["by"], "[\"my cache\"]");
+    }
+
+    #[test]
+    fn objects_with_a_keeper_each_are_found_by_the_way_that_they_share() {
+        let listeners = |count: u64| {
+            let mut nodes = vec![
+                (
+                    Node::new(NodeKind::Synthetic, "(root)", 0, 0),
+                    vec![property("listeners", 1), property("last", 2)],
+                ),
+                (object("table", 1, 56), vec![]),
+                (object("session", 10, 100), vec![]),
+            ];
+            for number in 0..count {
+                let place = nodes.len();
+                let listener = (EdgeKind::Element(number + 1), place);
+                nodes[1].1.push(listener);
+                nodes.push((
+                    object("function", 100 + 2 * number, 40),
+                    vec![(EdgeKind::Context("session".to_owned()), place + 1)],
+                ));
+                nodes.push((object("session", 101 + 2 * number, 100), vec![]));
+            }
+            snapshot(&nodes)
+        };
+        let growth = Growth::between(&snapshot(&[]), &listeners(500), 10);
+        let session = &growth.classes[0];
+        assert_eq!((session.class.as_str(), session.kept), ("session", 500));
+        assert_eq!(
+            shown(&session.path),
+            "(root).listeners[1]<variable session>"
+        );
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(super) struct Paths {
     /// The object before it, and the number of the edge from there; both are [`NONE`] for the root
     /// and for objects that cannot be reached.
     steps: Vec<(u32, u32)>,
+    /// All objects that can be reached, the nearest first.
+    found: Vec<u32>,
 }
 
 impl Paths {
@@ -19,8 +21,7 @@ impl Paths {
     /// Objects and edges beyond number 2^32 are taken as not reachable.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let mut steps = vec![(NONE, NONE); snapshot.len()];
-        // What has been found, in the order of its distance; `next` is the first of it whose edges
-        // were not followed.
+        // `next` is the first of what was found whose edges were not followed.
         let mut found: Vec<u32> = Vec::new();
         if !snapshot.is_empty() {
             found.push(0);
@@ -39,7 +40,12 @@ impl Paths {
                 }
             }
         }
-        Self { steps }
+        Self { steps, found }
+    }
+
+    /// All objects that can be reached. Each comes after the object before it.
+    pub(super) fn nearest_first(&self) -> impl Iterator<Item = usize> + '_ {
+        self.found.iter().map(|&at| at as usize)
     }
 
     /// The object before this one, and the number of the edge between them. None for the root and

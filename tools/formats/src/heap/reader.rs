@@ -67,6 +67,9 @@ struct Meta {
     edge_fields: Vec<String>,
 }
 
+/// The kind of objects, and their name if they are grouped by it.
+pub(super) type ClassKey<'a> = (NodeKind, &'a str);
+
 struct Nodes(Vec<StoredNode>);
 
 struct Edges(Vec<StoredEdge>);
@@ -155,13 +158,12 @@ impl Snapshot {
     #[must_use]
     pub fn node(&self, at: usize) -> Node {
         let stored = &self.nodes[at];
-        let edges = stored.end_of_edges - stored.first_edge;
         Node {
             kind: stored.kind,
             name: self.name(at).to_owned(),
             id: stored.id,
             self_size: stored.size,
-            edges: u32::try_from(edges).unwrap_or(u32::MAX),
+            edges: u32::try_from(self.count_of_edges(at)).unwrap_or(u32::MAX),
         }
     }
 
@@ -191,6 +193,21 @@ impl Snapshot {
     /// The name of the object with this place.
     pub(super) fn name(&self, at: usize) -> &str {
         &self.strings[self.nodes[at].name as usize]
+    }
+
+    /// The class of the object with this place.
+    pub(super) fn class(&self, at: usize) -> ClassKey<'_> {
+        let kind = self.nodes[at].kind;
+        match kind {
+            // Their names are their values.
+            NodeKind::String | NodeKind::Number => (kind, ""),
+            _ => (kind, self.name(at)),
+        }
+    }
+
+    /// The number of references of the object with this place.
+    pub(super) fn count_of_edges(&self, at: usize) -> usize {
+        self.nodes[at].end_of_edges - self.nodes[at].first_edge
     }
 
     /// The edges of the object with this place, with their numbers among all edges.

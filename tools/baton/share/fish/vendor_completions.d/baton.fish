@@ -13,6 +13,7 @@ complete -c baton -l explain -x -d 'with --simulate: explain a failing run by so
 complete -c baton -l help -d 'show this text'
 complete -c baton -l version -d 'show Lua\'s and Baton\'s versions'
 complete -c baton -n __fish_is_first_token -a stacks -d 'show where each process of a running program is, what it waits for, and who holds that'
+complete -c baton -n __fish_is_first_token -a top -d 'show a live table of a running program\'s processes'
 complete -c baton -n __fish_is_first_token -a profile -d 'find out where a running program spends its time; also profile script [args]'
 complete -c baton -n __fish_is_first_token -a metrics -d 'write the counters of a running program as OpenMetrics'
 complete -c baton -n __fish_is_first_token -a heap -d 'take a snapshot of a running program\'s heap; heap --diff a b shows what has grown between two'
