@@ -104,6 +104,9 @@ pub(crate) enum Experiment {
     /// A thousand HTTP requests to a slow server at once, and the lateness of waiting processes
     /// beside C calls of one second
     Slow(SlowOptions),
+    /// The cost of being looked at: profiles, traces, the flight recorder and top, of an echo
+    /// server, plain Lua and 10,000 processes
+    Observe(ObserveOptions),
     /// Runs every experiment above, one after another
     All(AllOptions),
     /// Prints what earlier runs wrote with --json; with --html, several of them as one page
@@ -402,6 +405,29 @@ pub(crate) struct NetOptions {
     /// Count the system calls of each answer instead, with strace
     #[arg(long)]
     pub(crate) calls: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ObserveOptions {
+    /// How often each program is tried with each observer
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Pairs of intervals in each run of the server: one with an observer, one without
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pairs: u32,
+
+    /// Seconds of an interval
+    #[arg(long, default_value = "1", value_parser = some_seconds)]
+    pub(crate) seconds: f64,
+
+    /// Connections of the echo server
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) connections: u64,
+
+    /// Only these programs in plain Lua, by name, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) programs: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -23,7 +23,7 @@ use crate::verdict::Verdict;
 pub(crate) struct Arm {
     pub(crate) name: &'static str,
     start: Result<Box<dyn Fn() -> Command>, String>,
-    cases: Option<&'static [&'static str]>,
+    cases: Option<Vec<&'static str>>,
     pub(crate) found: Option<Found>,
 }
 
@@ -99,14 +99,15 @@ impl Arm {
     }
 
     /// The same system, restricted to these cases.
-    pub(crate) fn only(mut self, cases: &'static [&'static str]) -> Self {
-        self.cases = Some(cases);
+    pub(crate) fn only(mut self, cases: &[&'static str]) -> Self {
+        self.cases = Some(cases.to_vec());
         self
     }
 
     /// Whether the system takes part in this case.
     pub(crate) fn takes_part(&self, case: &Case) -> bool {
         self.cases
+            .as_ref()
             .is_none_or(|cases| cases.contains(&case.name.as_str()))
     }
 

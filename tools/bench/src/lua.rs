@@ -65,20 +65,23 @@ static PROGRAMS: [Program; 18] = programs! {
 
 /// The requested programs, or all.
 pub(crate) fn chosen(options: &LuaOptions) -> Result<Vec<&'static Program>> {
-    if let Some(unknown) = options
-        .programs
+    named(&options.programs)
+}
+
+/// The programs with these names; all of them if there is no name.
+pub(crate) fn named(names: &[String]) -> Result<Vec<&'static Program>> {
+    if let Some(unknown) = names
         .iter()
         .find(|name| !PROGRAMS.iter().any(|program| program.name == **name))
     {
-        let names: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+        let all: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
         bail!(
             "no program is named '{unknown}'; there are {}",
-            names.join(", ")
+            all.join(", ")
         );
     }
-    let wanted = |program: &&Program| {
-        options.programs.is_empty() || options.programs.iter().any(|name| name == program.name)
-    };
+    let wanted =
+        |program: &&Program| names.is_empty() || names.iter().any(|name| name == program.name);
     Ok(PROGRAMS.iter().filter(wanted).collect())
 }
 

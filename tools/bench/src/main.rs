@@ -22,6 +22,7 @@ mod lua;
 mod machine;
 mod neighbour;
 mod net;
+mod observe;
 mod output;
 mod peers;
 mod philosophers;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
 /// | `drive SERVER PROTOCOL CONNECTIONS SECONDS` | one server under load; a JSON list starts it |
 /// | `count-calls SERVER PROTOCOL CONNECTIONS SECONDS` | the same, counting its system calls |
 /// | `waits POLICY WAY MICROSECONDS SECONDS` | one program that waits, for `spin` |
+/// | `watched BATON WAY SUBJECT ...` | a program that is looked at, for `observe` |
 /// | `neighbour WAY` | another program on the machine |
 /// | `slices ROUNDS` | processes with slices of different lengths |
 fn play(words: &[&str]) -> Option<Result<()>> {
@@ -106,6 +108,7 @@ fn play(words: &[&str]) -> Option<Result<()>> {
         }
         ["waits", policy, way, microseconds, seconds] => number(microseconds)
             .and_then(|length| spin::waits::run(policy, way, length, number(seconds)?)),
+        ["watched", baton, way, ref rest @ ..] => observe::watched::run(baton, way, rest),
         ["neighbour", way] => neighbour::run(way),
         ["slices", rounds] => number(rounds).and_then(fairness::processes_with_slices),
         _ => return None,
@@ -217,6 +220,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Threads(options) => ("threads", threads::run(bench, options)),
         Experiment::Timers(options) => ("timers", timers::run(bench, options)),
         Experiment::Net(options) => ("net", net::run(bench, options)),
+        Experiment::Observe(options) => ("observe", observe::run(bench, options)),
         Experiment::Slow(options) => ("slow", slow::run(bench, options)),
         Experiment::All(_) | Experiment::Report(_) => bail!("it is no experiment by itself"),
     };

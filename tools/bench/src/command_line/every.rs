@@ -2,7 +2,7 @@
 
 /// The experiments in the order of `all`. Each is a command line: its name, and options that
 /// make it quick.
-const EVERY_EXPERIMENT: [&str; 17] = [
+const EVERY_EXPERIMENT: [&str; 18] = [
     "lua --rounds 1 --programs n_queens,pcall_loop --small",
     "switch --rounds 1 --iterations 1000",
     "thread-metric --rounds 1 --seconds 0.05",
@@ -20,6 +20,7 @@ const EVERY_EXPERIMENT: [&str; 17] = [
     "timers --rounds 1 --largest 1500",
     "net --rounds 1 --seconds 0.1 --most 1",
     "slow --requests 10 --waiting 2",
+    "observe --rounds 1 --pairs 1 --seconds 0.1 --connections 1 --programs n_queens",
 ];
 
 /// The command line of every experiment, without the program's name.

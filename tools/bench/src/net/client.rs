@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,7 +16,7 @@ const ROOM: usize = 512;
 
 /// The protocol: the request, and how to find the end of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     /// A line of 64 bytes, which the server sends back.
     Echo,
     /// A page of HTTP/1.1, on a connection that stays open.
@@ -27,7 +28,7 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 impl Protocol {
     /// Its name in the programs of servers.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Echo => "echo",
             Self::Http => "http",
@@ -94,25 +95,25 @@ struct Connection {
 }
 
 /// Connections that have each been served once.
-pub(super) struct Client {
+pub(crate) struct Client {
     protocol: Protocol,
     connections: Vec<Connection>,
 }
 
 /// The results of the load.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// The number of answered requests.
-    pub(super) answered: usize,
-    pub(super) elapsed: Duration,
+    pub(crate) answered: usize,
+    pub(crate) elapsed: Duration,
     /// The time of each answer, in microseconds.
-    pub(super) took: Vec<f64>,
+    pub(crate) took: Vec<f64>,
 }
 
 impl Client {
     /// Makes `count` connections. Each is served before the next one is made, so that none waits in
     /// the server's queue.
-    pub(super) fn connect(address: SocketAddr, protocol: Protocol, count: usize) -> Result<Self> {
+    pub(crate) fn connect(address: SocketAddr, protocol: Protocol, count: usize) -> Result<Self> {
         let connect = |number| {
             let mut connection = Connection::open(address)?;
             let served = connection.ask_and_wait(protocol);
@@ -127,7 +128,7 @@ impl Client {
 
     /// Sends a request on every connection, then waits for all answers, and repeats that until the
     /// time is over. Returns the number of answers.
-    pub(super) fn ask_in_rounds(&mut self, time: Duration) -> Result<usize> {
+    pub(crate) fn ask_in_rounds(&mut self, time: Duration) -> Result<usize> {
         let end = Instant::now() + time;
         let mut answered = 0;
         while Instant::now() < end {
@@ -143,7 +144,12 @@ impl Client {
     }
 
     /// Sends requests on all connections, until the time is over.
-    pub(super) fn load(&mut self, time: Duration) -> Result<Load> {
+    pub(crate) fn load(&mut self, time: Duration) -> Result<Load> {
+        self.load_counting(time, &AtomicU64::new(0))
+    }
+
+    /// The same; another thread may read the number of answers meanwhile.
+    pub(crate) fn load_counting(&mut self, time: Duration, answered: &AtomicU64) -> Result<Load> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let begin = Instant::now();
         for (number, connection) in self.connections.iter_mut().enumerate() {
@@ -172,6 +178,7 @@ impl Client {
                 let connection = &mut self.connections[event.data() as usize];
                 if connection.take_in(self.protocol)? {
                     took.push(connection.asked_at.elapsed().as_secs_f64() * 1e6);
+                    answered.fetch_add(1, Ordering::Relaxed);
                     connection.ask(self.protocol)?;
                 }
             }

@@ -22,7 +22,9 @@ use crate::table::Table;
 use crate::verdict::{Goal, Verdict};
 
 pub(crate) use calls::count as count_calls;
+pub(crate) use client::{Client, Protocol};
 pub(crate) use drive::{allow_descriptors, run as drive};
+pub(crate) use server::Server;
 use servers::{BATON, COPAS, LUA_PEERS};
 
 /// The protocols and clients: the name in the program, and the name in tables.

@@ -15,20 +15,20 @@ use crate::{machine, usage};
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running server. Dropping this value ends it.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Owned,
     address: SocketAddr,
 }
 
 /// The usage of a server at one time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// CPU time of all its threads.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
     /// Resident memory and page tables, in KiB. The kernel's memory for its sockets is not
     /// included.
-    pub(super) kib: f64,
-    pub(super) threads: f64,
+    pub(crate) kib: f64,
+    pub(crate) threads: f64,
 }
 
 impl Server {
@@ -37,7 +37,7 @@ impl Server {
     ///
     /// Each of our programs uses its own loopback address. So connections of earlier programs,
     /// which the system still remembers, do not interfere.
-    pub(super) fn start(words: &[String], protocol: &str) -> Result<Self> {
+    pub(crate) fn start(words: &[String], protocol: &str) -> Result<Self> {
         let [.., high, low] = process::id().to_be_bytes();
         let host = Ipv4Addr::new(127, 1, high, low.clamp(1, 254));
         let address = TcpListener::bind((host, 0))
@@ -79,16 +79,16 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The number of its process in the system.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.inner.id()
     }
 
-    pub(super) fn usage(&self) -> Result<Usage> {
+    pub(crate) fn usage(&self) -> Result<Usage> {
         let directory = format!("/proc/{}", self.id());
         let status = format!("{directory}/status");
         let number = |name| {
