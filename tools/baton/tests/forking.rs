@@ -62,7 +62,7 @@ fn the_child_waits_for_what_it_has_spawned_and_closes_its_daemons() {
     forks(
         "forking(function()
            process.spawn(function() process.sleep(0.01) print 'slept' end)
-           process.after(0.02, print, 'fired')
+           process.after(0.5, print, 'fired')
            process.spawn({ daemon = true }, function()
              local _ <close> = setmetatable({}, { __close = function() print 'closed' end })
              process.sleep(1000)
