@@ -73,6 +73,7 @@ pub mod fiber;
 
 #[cfg(not(loom))]
 pub mod activity;
+pub mod asked;
 #[cfg(not(loom))]
 pub mod clock;
 #[cfg(not(loom))]

@@ -139,6 +139,7 @@ use crate::guest::{Guest, GuestCalls};
 use crate::parameters::Parameters;
 use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, WaitQueueId};
 use crate::spin::Chooser;
+use baton_sys::asked::Asked;
 use baton_sys::fiber::Fiber;
 use baton_sys::inbox::Inbox;
 use baton_sys::owner_cell::OwnerCell;
@@ -310,7 +311,7 @@ pub struct Vm {
     thawed: Condvar,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
-    looks: look::Looks,
+    looks: Asked<look::Look>,
     monitor: Arc<Monitor>,
     /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
     wake_up_timer: Option<WakeUpTimer>,
@@ -392,7 +393,7 @@ impl Vm {
                 .ok()
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
-            looks: look::Looks::default(),
+            looks: Asked::default(),
             monitor,
             watch: Mutex::new(decide::PollState::default()),
             parameters,

@@ -16,16 +16,14 @@
 //!
 //! A look reads; the one thing that it may change is to kill a process.
 //!
-//! **No look is lost.** A look is listed under the mutex of the list before `request::LOOK` is set.
-//! The owner clears that bit before it takes the list. So it either finds the look, or the bit is
-//! set again. The thread that looks waits for its own answer, with a timeout. It then removes its
-//! look, or finds it taken: then the answer is coming, since a look that was taken runs at once.
+//! **No look is lost**: looks are listed, and `request::LOOK` is set, as [`asked`](baton_sys::asked)
+//! says. The thread that looks waits for its own answer, with a timeout. It then withdraws its look,
+//! or finds it taken: then the answer is coming, since a look that was taken runs at once.
 
 use crate::sched::{KillOutcome, ProcessId, Scheduler, ThreadNames};
 use crate::spin::Tally;
 use crate::vm::{Context, Inner, Inside, TimeUsed, Vm, request};
 use baton_sys::clock::Instant;
-use baton_sys::forking::{Child, ForkMutex};
 use baton_sys::gate::Take;
 use baton_sys::signals::ThreadHandle;
 use baton_sys::stack::StackStats;
@@ -182,52 +180,7 @@ pub struct Times {
 }
 
 /// A look that waits.
-struct Waiting {
-    id: u64,
-    look: Box<dyn FnOnce(&mut View<'_>) + Send>,
-}
-
-/// The looks that wait.
-#[derive(Default)]
-pub(in crate::vm) struct Looks(ForkMutex<List>);
-
-#[derive(Default)]
-struct List {
-    waiting: Vec<Waiting>,
-    /// How many looks were listed so far.
-    listed: u64,
-}
-
-impl Looks {
-    fn add(&self, look: Box<dyn FnOnce(&mut View<'_>) + Send>) -> u64 {
-        let mut list = self.0.lock();
-        list.listed += 1;
-        let id = list.listed;
-        list.waiting.push(Waiting { id, look });
-        id
-    }
-
-    /// Removes a look. Returns whether it still waited.
-    fn remove(&self, id: u64) -> bool {
-        let mut list = self.0.lock();
-        let before = list.waiting.len();
-        list.waiting.retain(|waiting| waiting.id != id);
-        list.waiting.len() != before
-    }
-
-    /// Forgets the looks of threads that are gone, in a fork's child.
-    pub(in crate::vm) fn renew_in_child(&self, child: &Child) {
-        self.0.renew_in_child(child, List::default());
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.lock().waiting.is_empty()
-    }
-
-    fn take(&self) -> Vec<Waiting> {
-        std::mem::take(&mut self.0.lock().waiting)
-    }
-}
+pub(in crate::vm) type Look = Box<dyn FnOnce(&mut View<'_>) + Send>;
 
 /// Where the thread that looks waits for the result. (A channel of the standard library would
 /// register a destructor with the thread, which waits while a library is being loaded.)
@@ -295,9 +248,9 @@ impl Vm {
             given: Condvar::new(),
         });
         let to_give = Arc::clone(&answer);
-        let id = self
+        let number = self
             .looks
-            .add(Box::new(move |view| to_give.give(look(view))));
+            .list(Box::new(move |view| to_give.give(look(view))));
         if !self.look_beside_a_call() {
             self.request(request::LOOK);
             self.ask_owner();
@@ -315,8 +268,8 @@ impl Vm {
                 false if time::Instant::now() >= until => NoLook::KeptInside,
                 false => continue,
             };
-            if self.looks.remove(id) {
-                self.withdraw_request();
+            let withdrawn = self.looks.withdraw(number, &self.requests, request::LOOK);
+            if withdrawn.is_some() {
                 return Err(why);
             }
             // It was taken, and runs at the moment if it has not ended.
@@ -333,15 +286,6 @@ impl Vm {
         let seen = self.look(patience, |view| view.vm.apply_parameters(view.inner));
         self.tell_of_parameters();
         seen
-    }
-
-    /// Clears the request, unless others still wait.
-    fn withdraw_request(&self) {
-        // AcqRel: pairs with the release in `request`.
-        self.requests.fetch_and(!request::LOOK, Ordering::AcqRel);
-        if !self.looks.is_empty() {
-            self.request(request::LOOK);
-        }
     }
 
     /// Makes an owner that runs reach a safepoint, as the monitor would; but the monitor may not
@@ -405,7 +349,7 @@ impl Vm {
     }
 
     fn serve_looks(&self, inner: &mut Inner, caller: Option<ThreadHandle>) {
-        for Waiting { look, .. } in self.looks.take() {
+        for look in self.looks.take() {
             look(&mut View {
                 vm: self,
                 inner,
