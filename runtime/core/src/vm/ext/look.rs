@@ -16,9 +16,9 @@
 //!
 //! A look reads; the one thing that it may change is to kill a process.
 //!
-//! **No look is lost**: looks are listed, and `request::LOOK` is set, as [`asked`](baton_sys::asked)
-//! says. The thread that looks waits for its own answer, with a timeout. It then withdraws its look,
-//! or finds it taken: then the answer is coming, since a look that was taken runs at once.
+//! **No look is lost**: looks are listed, and `request::LOOK` is set, as [`baton_sys::asked`] says.
+//! The thread that looks waits for its own answer, with a timeout. It then withdraws its look, or
+//! finds it taken: then the answer is coming, since a look that was taken runs at once.
 
 use crate::sched::{KillOutcome, ProcessId, Scheduler, ThreadNames};
 use crate::spin::Tally;
