@@ -4,7 +4,8 @@
 mod harness;
 
 use baton_formats::heap::{Growth, Snapshot};
-use harness::heap::{MANY, assert_has, heap, json, ready, shown, snapshot, step, stepwise, sum};
+use harness::heap::{MANY, heap, json, shown, snapshot, step, stepwise, sum};
+use harness::observed::{assert_has, ready};
 use harness::skip::skip;
 use harness::{Run, Started, baton_path};
 use serde_json::Value;

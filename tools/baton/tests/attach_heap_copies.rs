@@ -3,9 +3,8 @@
 
 mod harness;
 
-use harness::heap::{
-    MANY, assert_has, await_that, children, heap, json, ready, shown, step, stepwise,
-};
+use harness::heap::{MANY, await_that, children, heap, json, shown, step, stepwise};
+use harness::observed::{assert_has, ready};
 use harness::skip::skip;
 use harness::{Started, baton, baton_path};
 use std::fs;

@@ -3,22 +3,16 @@
 
 mod harness;
 
+use harness::observed::{self, assert_has};
 use harness::screen::OnTerminal;
-use harness::{Outcome, Run, Started, baton, baton_path};
+use harness::{Outcome, Run, Started, baton_path};
 use serde_json::Value;
 use std::num::NonZeroU16;
 use std::process::Command;
 
 /// A program that has written "ready", and has its requests in its own scratch directory.
 fn ready(code: &str) -> Started {
-    started(baton().process_code(code))
-}
-
-fn started(run: Run) -> Started {
-    let own = run.scratch().to_owned();
-    let mut program = run.env("XDG_RUNTIME_DIR", own).start();
-    program.await_stdout("ready\n");
-    program
+    observed::ready(observed::observed(code))
 }
 
 /// Two processes that share the processor, and two that sleep.
@@ -32,23 +26,13 @@ const WORKERS: &str = "
     process.sleep(3600)";
 
 fn top(program: &Started, more: &[&str]) -> Outcome {
-    let run = Run::of(baton_path())
-        .arg("top")
-        .arg(program.pid().to_string());
-    more.iter()
-        .fold(run, |run, argument| run.arg(argument))
-        .run()
+    observed::ask("top", program, more)
 }
 
 fn live(program: &Started, more: &[&str]) -> OnTerminal {
     let mut command = Command::new(baton_path());
     command.arg("top").arg(program.pid().to_string()).args(more);
     OnTerminal::start(command)
-}
-
-#[track_caller]
-fn assert_has(text: &str, part: &str) {
-    assert!(text.contains(part), "no '{part}' in:\n{text}");
 }
 
 fn json(line: &str) -> Value {
@@ -205,10 +189,8 @@ fn the_last_table_stays_when_the_program_is_killed() {
 
 #[test]
 fn a_program_that_ends_ends_the_printed_tables() {
-    let mut program = started(
-        baton()
-            .process_code("print 'ready' io.stdout:flush() io.read()")
-            .open_stdin(),
+    let mut program = observed::ready(
+        observed::observed("print 'ready' io.stdout:flush() io.read()").open_stdin(),
     );
     let mut command = Command::new(baton_path());
     command
@@ -386,14 +368,14 @@ fn keys_work_while_the_program_is_stopped() {
 /// The program's main thread is in a call, and it has no other one.
 #[test]
 fn a_program_that_is_held_is_shown_as_such_until_it_answers() {
-    let mut program = started(baton().process_code(
+    let mut program = ready(
         "local blocker = require 'blocker'
                  print 'ready'
                  io.stdout:flush()
                  blocker.spin_ms(3000)
                  process.spawn({ name = 'later' }, process.sleep, 3600)
                  process.sleep(3600)",
-    ));
+    );
     let mut table = live(&program, &["-d", "0.1"]);
     table.wait_for("later");
     table.press("q");

@@ -3,7 +3,8 @@
 
 mod harness;
 
-use harness::{Outcome, Run, Started, baton, baton_path};
+use harness::observed;
+use harness::{Outcome, Run, Started, baton_path};
 use serde_json::Value;
 use std::fs;
 
@@ -31,11 +32,7 @@ const SHARES: &str = "
     while true do sixty() thirty() ten() end";
 
 fn ready(code: &str) -> Started {
-    let run = baton().process_code(code);
-    let own = run.scratch().to_owned();
-    let mut program = run.env("XDG_RUNTIME_DIR", own).start();
-    program.await_stdout("ready\n");
-    program
+    observed::ready(observed::observed(code))
 }
 
 fn profile(program: &Started, more: &[&str]) -> Outcome {

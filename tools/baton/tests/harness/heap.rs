@@ -1,6 +1,7 @@
 //! Programs whose heap is read by `baton heap`.
 
-use super::{Outcome, Run, Started, baton, baton_path};
+use super::observed::{ask, observed, ready};
+use super::{Outcome, Run, Started};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -11,18 +12,9 @@ use std::time::{Duration, Instant};
 /// While another process could run, a read of stdin does not hold the program's thread.
 pub(crate) fn shown(code: &str) -> Run {
     let another = "process.spawn({ daemon = true }, process.sleep, 3600)";
-    let run = baton().process_code(&format!("{another}\n{code}"));
-    let own = run.scratch().to_owned();
-    run.env("XDG_RUNTIME_DIR", own)
+    observed(&format!("{another}\n{code}"))
         .env("BATON_ATTACH", "all")
         .open_stdin()
-}
-
-/// A program that has written "ready".
-pub(crate) fn ready(run: Run) -> Started {
-    let mut program = run.start();
-    program.await_stdout("ready\n");
-    program
 }
 
 /// A program that says "ready", and after each line that it reads calls `step()` and says "done".
@@ -45,12 +37,7 @@ pub(crate) fn step(program: &mut Started) {
 }
 
 pub(crate) fn heap(program: &Started, more: &[&str]) -> Outcome {
-    let run = Run::of(baton_path())
-        .arg("heap")
-        .arg(program.pid().to_string());
-    more.iter()
-        .fold(run, |run, argument| run.arg(argument))
-        .run()
+    ask("heap", program, more)
 }
 
 pub(crate) fn json(outcome: &Outcome) -> Value {
@@ -65,11 +52,6 @@ pub(crate) fn snapshot(program: &Started, name: &str) -> PathBuf {
         .succeeds()
         .quietly();
     path
-}
-
-#[track_caller]
-pub(crate) fn assert_has(text: &str, part: &str) {
-    assert!(text.contains(part), "no '{part}' in:\n{text}");
 }
 
 /// The processes that the program has started and not waited for.

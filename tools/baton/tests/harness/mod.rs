@@ -9,6 +9,7 @@
 pub(crate) mod heap;
 pub(crate) mod missing;
 pub(crate) mod modules;
+pub(crate) mod observed;
 pub(crate) mod peer;
 pub(crate) mod program;
 pub(crate) mod screen;
