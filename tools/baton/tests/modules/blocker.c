@@ -26,16 +26,24 @@ static int spin_ms(lua_State *L) {
   return 0;
 }
 
+static double thread_time(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 /* burn_ms(ms): computes until its thread has used that much processor time. */
 static int burn_ms(lua_State *L) {
-  struct timespec now;
-  double used, until = 0;
-  do {
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    used = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-    if (until == 0) until = used + (double)luaL_checkinteger(L, 1) * 1e-3;
-  } while (used < until);
+  double until = thread_time() + (double)luaL_checkinteger(L, 1) * 1e-3;
+  while (thread_time() < until)
+    continue;
   return 0;
+}
+
+/* thread_clock(): the processor time of its thread, in seconds. */
+static int thread_clock(lua_State *L) {
+  lua_pushnumber(L, thread_time());
+  return 1;
 }
 
 /* call_and_return(f, ...): calls f without a continuation, so its own C frame stays on the
@@ -69,6 +77,7 @@ static const luaL_Reg functions[] = {
     {"block_ms", block_ms},
     {"spin_ms", spin_ms},
     {"burn_ms", burn_ms},
+    {"thread_clock", thread_clock},
     {"call_and_return", call_and_return},
     {"protected_call", protected_call},
     {"count_frees", count_frees},
