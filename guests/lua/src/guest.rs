@@ -1,6 +1,6 @@
 //! Lua as a guest of the runtime.
 
-use crate::inside::{stacks, target};
+use crate::inside::{profile, stacks, target};
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{ProcessId, Wording};
@@ -206,7 +206,10 @@ impl Guest for LuaGuest {
         // SAFETY: the calling process has forked, so this thread's gate has its record. (While the
         // state is being closed, the scheduler's user data is not a record any more.) Inside the
         // VM, and no other process runs.
-        unsafe { baton_lua_forked() }
+        unsafe {
+            profile::allocations::renew_in_child();
+            baton_lua_forked();
+        }
     }
 
     fn wording(&self) -> &'static Wording {

@@ -83,6 +83,13 @@ static inline uint32_t baton_gate_slow(void) {
   return slow;
 }
 
+/* Whether the calling thread is inside the VM. */
+static inline int baton_gate_is_inside(void) {
+  uint64_t gate;
+  BATON_GATE_READ(0, gate);
+  return (gate & 1) == 0;
+}
+
 static inline void *baton_gate_process(void) {
   void *process;
   BATON_GATE_READ(24, process);
@@ -113,6 +120,9 @@ static inline uint32_t baton_gate_enter(void) {
 
 static inline uint32_t baton_gate_slow(void) {
   return __atomic_load_n(&baton_gate_here()->slow, __ATOMIC_ACQUIRE);
+}
+static inline int baton_gate_is_inside(void) {
+  return (__atomic_load_n(&baton_gate_here()->gate, __ATOMIC_RELAXED) & 1) == 0;
 }
 static inline void *baton_gate_process(void) { return baton_gate_here()->process; }
 static inline void baton_gate_set_process(void *process) { baton_gate_here()->process = process; }

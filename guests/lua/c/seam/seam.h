@@ -23,7 +23,8 @@
 **                While there are other processes, a major collection is made in steps.
 **   liolib.c     A function notes its file, and waits if the file is in use. A read waits in the
 **                poller if others could run. Output goes through the host's console.
-**   lvm.c        The loop's calls of luaV_finishget first look for a method of a userdata.
+**   lvm.c        The loop's calls of luaV_finishget first look for a method of a userdata. The
+**                loop saves where it is before it makes a table.
 **   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
 **                collector while it reads another state.
 **
@@ -178,6 +179,15 @@ unsigned baton_lua_hash_seed(const void *heap);
   BATON_FINISHGET_##first, object, key, value, slot)
 #define BATON_FINISHGET_L baton_lua_finishget(L
 #define BATON_FINISHGET_lua_State luaV_finishget(lua_State
+
+/* Lua's loop makes a table without saving where it is. Here it saves that, for the line of the
+   allocation in a profile. Both calls stand where `ci` and `pc` are the loop's. */
+#define luaH_new(first) BATON_NEW_TABLE_##first)
+#define BATON_NEW_TABLE_L (savepc(L), luaH_new(L)
+#define BATON_NEW_TABLE_lua_State luaH_new(lua_State
+#define luaH_resizearray(first, table, size) BATON_RESIZE_##first, table, size)
+#define BATON_RESIZE_L savepc(L), luaH_resizearray(L
+#define BATON_RESIZE_lua_State luaH_resizearray(lua_State
 #endif
 
 #if defined(BATON_IN_LOADLIB)

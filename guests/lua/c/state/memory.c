@@ -16,7 +16,7 @@
 
 /* Lua's allocator. Memory that the reserve gave back is for the Rust half. Lua gets no more memory
    until there is a reserve again. */
-static void *allocate(void *nothing, void *block, size_t old, size_t size) {
+void *baton_lua_allocate(void *nothing, void *block, size_t old, size_t size) {
   (void)nothing;
   if (size == 0) {
     free(block);
@@ -28,7 +28,7 @@ static void *allocate(void *nothing, void *block, size_t old, size_t size) {
   return realloc(block, size);
 }
 
-void baton_lua_set_allocator(lua_State *L) { lua_setallocf(L, allocate, NULL); }
+void baton_lua_set_allocator(lua_State *L) { lua_setallocf(L, baton_lua_allocate, NULL); }
 
 /* Makes the collector free what it can, the objects of dead handles included. */
 static void collect(lua_State *L) {

@@ -14,7 +14,7 @@
 mod heap;
 mod kill;
 mod metrics;
-mod profile;
+pub(crate) mod profile;
 mod set;
 pub(crate) mod stacks;
 mod top;

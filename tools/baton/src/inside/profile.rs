@@ -19,6 +19,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// How many functions the table on the terminal has.
 const MOST_FUNCTIONS: usize = 20;
 
+/// The mean distance of two samples of allocations, in bytes.
+const ALLOCATION_PERIOD: u64 = 512 << 10;
+
 #[derive(Args)]
 pub(super) struct ProfileOptions {
     /// The process id of a running program; or a script to start, with its arguments
@@ -38,6 +41,9 @@ pub(super) struct ProfileOptions {
     /// Samples the time of processes that wait, by what they wait for and who holds that
     #[arg(long, group = "what")]
     waits: bool,
+    /// Samples what Lua allocates, in bytes: about one sample in 512 KiB
+    #[arg(long, group = "what", conflicts_with = "rate")]
+    alloc: bool,
     /// For how many seconds; a script that ends earlier ends the profile
     #[arg(short, long, value_name = "SECONDS", default_value_t = 10.0)]
     duration: f64,
@@ -55,9 +61,10 @@ pub(super) struct ProfileOptions {
 
 impl ProfileOptions {
     fn measure(&self) -> Measure {
-        match (self.wall, self.waits) {
-            (true, _) => Measure::WallTime,
-            (_, true) => Measure::Waits,
+        match (self.wall, self.waits, self.alloc) {
+            (true, _, _) => Measure::WallTime,
+            (_, true, _) => Measure::Waits,
+            (_, _, true) => Measure::Allocation,
             _ => Measure::CpuTime,
         }
     }
@@ -89,7 +96,10 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
     let measure = options.measure();
     let mut profile = Profile::new(measure, &target.name);
     profile.started = Some(SystemTime::now());
-    profile.period = 1_000_000_000 / u64::from(options.rate.max(1));
+    profile.period = match measure {
+        Measure::Allocation => ALLOCATION_PERIOD,
+        _ => 1_000_000_000 / u64::from(options.rate.max(1)),
+    };
     let began = Instant::now();
     let mut add_part = |part: Value| {
         let samples: Vec<Sample> =

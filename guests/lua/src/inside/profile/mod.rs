@@ -5,13 +5,16 @@
 //! | `cpu` | the processor time of the running process | `cpu.rs` |
 //! | `wall` | the time of all processes, running or not | `everyone.rs` |
 //! | `waits` | the time of processes that wait, by what they wait for | `everyone.rs` |
+//! | `alloc` | the bytes that Lua allocates | `allocations.rs` |
 //!
 //! The samples are sent every [`SENDING`], so that a program that ends has sent almost all of its.
 
+pub(crate) mod allocations;
 mod cpu;
 mod everyone;
 mod random;
 
+use allocations::AllocationProfile;
 use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::Part;
 use baton_observe::report::Frame;
@@ -51,10 +54,11 @@ enum What {
     Cpu,
     Wall,
     Waits,
+    Alloc,
 }
 
 /// Where a process was seen.
-#[derive(Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 struct Place {
     /// Its number and how messages name it; 0 and empty if all processes count as one.
     id: u64,
@@ -73,7 +77,7 @@ struct Place {
 struct Sample<'a> {
     #[serde(flatten)]
     place: &'a Place,
-    /// In nanoseconds.
+    /// In nanoseconds, or bytes.
     value: u64,
     /// How many samples these are.
     count: u64,
@@ -85,12 +89,12 @@ trait Sampler {
     fn sample(&mut self, vm: &Vm) -> Result<Vec<(Place, u64)>, NoLook>;
 }
 
-/// Samples by place: nanoseconds and counts.
+/// Samples by place: nanoseconds or bytes, and counts.
 type Seen = HashMap<Place, (u64, u64)>;
 
 pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, String> {
     let wanted = ProfileWanted::deserialize(with).map_err(|error| {
-        format!("'what' (cpu, wall or waits), 'seconds' and 'rate' expected: {error}")
+        format!("'what' (cpu, wall, waits or alloc), 'seconds' and 'rate' expected: {error}")
     })?;
     if !(0.01..=3600.0).contains(&wanted.seconds) {
         return Err(format!(
@@ -104,14 +108,27 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
             wanted.rate
         ));
     }
-    let mut sampler: Box<dyn Sampler> = match wanted.what {
-        What::Cpu => Box::new(CpuSampler::new(vm)),
-        What::Wall => Box::new(EveryoneSampler::new(false)),
-        What::Waits => Box::new(EveryoneSampler::new(true)),
-    };
+    let duration = Duration::from_secs_f64(wanted.seconds);
     let period = Duration::from_secs(1) / wanted.rate;
+    let passed = match wanted.what {
+        What::Cpu => sample(vm, CpuSampler::new(vm), duration, period, part)?,
+        What::Wall => sample(vm, EveryoneSampler::new(false), duration, period, part)?,
+        What::Waits => sample(vm, EveryoneSampler::new(true), duration, period, part)?,
+        What::Alloc => sample_allocations(vm, duration, part)?,
+    };
+    Ok(json!({ "seconds": passed.as_secs_f64() }))
+}
+
+/// Samples at random moments, and sends what was seen. Returns how long that took.
+fn sample(
+    vm: &Vm,
+    mut sampler: impl Sampler,
+    duration: Duration,
+    period: Duration,
+    part: Part<'_>,
+) -> Result<Duration, String> {
     let began = Instant::now();
-    let until = began + Duration::from_secs_f64(wanted.seconds);
+    let until = began + duration;
     let mut random = Random::new();
     let mut seen = Seen::new();
     let (mut due, mut sent_at) = (began + random.around(period), began);
@@ -136,7 +153,18 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
         }
     }
     send(&mut seen, part)?;
-    Ok(json!({ "seconds": began.elapsed().as_secs_f64() }))
+    Ok(began.elapsed())
+}
+
+/// Sends what the allocating processes sample themselves. Returns how long that took.
+fn sample_allocations(vm: &Vm, duration: Duration, part: Part<'_>) -> Result<Duration, String> {
+    let profile = AllocationProfile::begin(vm)?;
+    let began = Instant::now();
+    while let Some(left) = duration.checked_sub(began.elapsed()) {
+        thread::sleep(left.min(SENDING));
+        send(&mut profile.take(), part)?;
+    }
+    Ok(began.elapsed())
 }
 
 /// Sends the samples so far, and forgets them.

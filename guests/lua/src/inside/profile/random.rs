@@ -11,6 +11,11 @@ impl Random {
         Random(now.unwrap_or_default().as_nanos() as u64 | 1)
     }
 
+    /// A generator for a static. It gives the same numbers in each program.
+    pub(super) const fn fixed() -> Random {
+        Random(0x9e37_79b9_7f4a_7c15)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -22,6 +27,11 @@ impl Random {
     /// be found at the same place each time.
     pub(super) fn around(&mut self, period: Duration) -> Duration {
         period / 2 + period.mul_f64((self.next() >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    /// From a half to three halves of a mean, which is at least 2.
+    pub(super) fn around_number(&mut self, mean: u32) -> u64 {
+        u64::from(mean / 2) + u64::from(self.below(mean))
     }
 
     /// A number below `bound`, which is not 0.
@@ -43,6 +53,7 @@ mod tests {
             seen[random.below(10) as usize] = true;
             let period = random.around(Duration::from_millis(10));
             assert!(period >= Duration::from_millis(5) && period < Duration::from_millis(15));
+            assert!((50..150).contains(&random.around_number(100)));
         }
         assert_eq!(seen, [true; 10]);
     }

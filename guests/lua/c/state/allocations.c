@@ -1,0 +1,93 @@
+/*
+** Samples of what Lua allocates. While a profile wants them, Lua has another allocator, which counts
+** bytes and calls the Rust half about every 512 KiB. Otherwise nothing is counted.
+**
+** | allocator              | left by                                                             |
+** |------------------------|---------------------------------------------------------------------|
+** | baton_lua_allocate     | baton_lua_sample_allocations, while no process runs                 |
+** | allocate_sampled       | itself, inside the VM, when a sample is due and none are wanted      |
+**
+** Where the frames of the running process are walked:
+**
+** - Inside the VM, in the middle of an operation of Lua's. Its frames are whole there, with one
+**   exception: while a stack grows, they have offsets instead of pointers.
+** - Outside, in a C function that fills a buffer of Lua's library. Such a call may have been
+**   retaken. Nobody changes the frames of its process meanwhile, and luaD_shrinkstack waits.
+*/
+#include "seam/internals.h"
+#include "state/state.h"
+
+/* inside/profile/allocations.rs. Takes a sample of the process, `over` bytes after it was due. On
+   any thread. Returns the bytes until the next one; 0: none are wanted. */
+uint64_t baton_sample_allocation(const struct baton_process *process, uint64_t over);
+/* The same for `bytes` that were allocated outside of the VM, whether a sample is due or not. */
+void baton_count_outside(const struct baton_process *process, uint64_t bytes);
+
+/* The bytes until the next sample. Only code inside the VM uses it. */
+static uint64_t until_sample;
+
+/* The state in the chain of the process whose stack is this block, or NULL. */
+static lua_State *state_with_stack(const struct baton_process *process, const void *block) {
+  const struct baton_resumed *resumed;
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
+    if (resumed->L->stack.p == block) return resumed->L;
+  return process->L != NULL && process->L->stack.p == block ? process->L : NULL;
+}
+
+/* Gives the frames of a growing stack pointers into its new block, which has the same values. */
+static void use_pointers(lua_State *L, char *stack) {
+  CallInfo *ci;
+  for (ci = L->ci; ci != NULL; ci = ci->previous) ci->func.p = (StkId)(stack + ci->func.offset);
+}
+
+static void use_offsets(lua_State *L, const char *stack) {
+  CallInfo *ci;
+  for (ci = L->ci; ci != NULL; ci = ci->previous) ci->func.offset = (char *)ci->func.p - stack;
+}
+
+/* A sample is due. `block` was reallocated: it is compared only. Inside the VM. */
+static uint64_t sample(uint64_t over, const void *block, void *now) {
+  struct baton_process *process = baton_gate_process();
+  lua_State *grows = NULL;
+  uint64_t until;
+  if (process != NULL && block != NULL) grows = state_with_stack(process, block);
+  if (grows != NULL) use_pointers(grows, now);
+  until = baton_sample_allocation(process, over);
+  if (grows != NULL) use_offsets(grows, now);
+  return until;
+}
+
+static void *allocate_sampled(void *global, void *block, size_t old, size_t size);
+
+/* Inside the VM. */
+static void end_samples(global_State *g) {
+  until_sample = UINT64_MAX;
+  /* The program may have set another allocator, which uses ours. */
+  if (g->frealloc == allocate_sampled) g->frealloc = baton_lua_allocate;
+}
+
+static void *allocate_sampled(void *global, void *block, size_t old, size_t size) {
+  void *now = baton_lua_allocate(NULL, block, old, size);
+  if (block == NULL) old = 0; /* what `old` says then is the kind of the object */
+  if (size <= old || now == NULL) return now;
+  size -= old;
+  if (!baton_gate_is_inside()) {
+    baton_count_outside(baton_gate_process(), size);
+  } else if (l_likely(size < until_sample)) {
+    until_sample -= size;
+  } else {
+    until_sample = sample(size - until_sample, block, now);
+    if (until_sample == 0) end_samples(global);
+  }
+  return now;
+}
+
+int baton_lua_sample_allocations(struct baton_process *process, uint64_t until) {
+  global_State *g = process->global;
+  if (g->frealloc == allocate_sampled) return 2;
+  if (g->frealloc != baton_lua_allocate) return 0;
+  until_sample = until;
+  g->ud = g;
+  g->frealloc = allocate_sampled;
+  return 1;
+}
