@@ -17,11 +17,14 @@
 #include "seam/internals.h"
 #include "state/state.h"
 
-/* inside/profile/allocations.rs. Takes a sample of the process, `over` bytes after it was due. On
-   any thread. Returns the bytes until the next one; 0: none are wanted. */
-uint64_t baton_sample_allocation(const struct baton_process *process, uint64_t over);
-/* The same for `bytes` that were allocated outside of the VM, whether a sample is due or not. */
-void baton_count_outside(const struct baton_process *process, uint64_t bytes);
+/* inside/profile/allocations.rs. Takes a sample of the process, which has
+   allocated `size` bytes. The last `over` of them are behind the point where a sample was due.
+   Returns the bytes until the next one; 0: none are wanted. */
+uint64_t baton_sample_allocation(
+    const struct baton_process *process, uint64_t size, uint64_t over);
+/* Counts `size` bytes that were allocated outside of the VM, and takes a sample if one is due. On
+   any thread. */
+void baton_count_outside(const struct baton_process *process, uint64_t size);
 
 /* The bytes until the next sample. Only code inside the VM uses it. */
 static uint64_t until_sample;
@@ -46,13 +49,13 @@ static void use_offsets(lua_State *L, const char *stack) {
 }
 
 /* A sample is due. `block` was reallocated: it is compared only. Inside the VM. */
-static uint64_t sample(uint64_t over, const void *block, void *now) {
+static uint64_t sample(uint64_t size, const void *block, void *now) {
   struct baton_process *process = baton_gate_process();
   lua_State *grows = NULL;
   uint64_t until;
   if (process != NULL && block != NULL) grows = state_with_stack(process, block);
   if (grows != NULL) use_pointers(grows, now);
-  until = baton_sample_allocation(process, over);
+  until = baton_sample_allocation(process, size, size - until_sample);
   if (grows != NULL) use_offsets(grows, now);
   return until;
 }
@@ -76,7 +79,7 @@ static void *allocate_sampled(void *global, void *block, size_t old, size_t size
   } else if (l_likely(size < until_sample)) {
     until_sample -= size;
   } else {
-    until_sample = sample(size - until_sample, block, now);
+    until_sample = sample(size, block, now);
     if (until_sample == 0) end_samples(global);
   }
   return now;

@@ -242,7 +242,11 @@ impl fmt::Display for Summary {
             write!(out, " over {}", quantity::time(self.duration))?;
         }
         if self.period > 0 {
-            write!(out, ", one each {}", shown(self.period))?;
+            let what = match self.shown_unit {
+                Unit::Nanoseconds => "one",
+                Unit::Bytes => "a sample",
+            };
+            write!(out, ", {what} each {}", shown(self.period))?;
         }
         writeln!(out)?;
         writeln!(

@@ -81,7 +81,9 @@ impl Sampled {
         }
     }
 
-    fn add(&mut self, process: *const c_void, bytes: u64) {
+    /// Adds `bytes` for an allocation of `size` bytes in a process. They stand for as many
+    /// allocations of this size as they are.
+    fn add(&mut self, process: *const c_void, bytes: u64, size: u64) {
         // Samples take no memory that Lua would be refused.
         if reserve::is_short() && !reserve::replenish() {
             return;
@@ -96,7 +98,7 @@ impl Sampled {
             };
             let (sum, count) = seen.entry(place).or_default();
             *sum += bytes;
-            *count += 1;
+            *count += ((bytes + size / 2) / size).max(1);
         }
     }
 }
@@ -194,7 +196,7 @@ pub(crate) unsafe fn renew_in_child() {
 /// `process` is the record of the calling thread's process, or null, and its frames can be walked.
 // SAFETY: the only definition of this symbol, with the signature of `c/state/allocations.c`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_sample_allocation(process: *const c_void, over: u64) -> u64 {
+unsafe extern "C" fn baton_sample_allocation(process: *const c_void, size: u64, over: u64) -> u64 {
     let mut sampled = SAMPLED.lock();
     if sampled.profiles.is_empty() {
         return 0;
@@ -202,7 +204,7 @@ unsafe extern "C" fn baton_sample_allocation(process: *const c_void, over: u64) 
     let distance = sampled.distance;
     let (bytes, next) = sampled.pass(distance, over);
     sampled.distance = next.distance;
-    sampled.add(process, bytes);
+    sampled.add(process, bytes, size);
     next.until
 }
 
@@ -212,7 +214,7 @@ unsafe extern "C" fn baton_sample_allocation(process: *const c_void, over: u64) 
 /// As of [`baton_sample_allocation`].
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_count_outside(process: *const c_void, bytes: u64) {
+unsafe extern "C" fn baton_count_outside(process: *const c_void, size: u64) {
     let mut sampled = SAMPLED.lock();
     if sampled.profiles.is_empty() {
         return;
@@ -220,17 +222,17 @@ unsafe extern "C" fn baton_count_outside(process: *const c_void, bytes: u64) {
     if let Some(left) = sampled
         .outside
         .until
-        .checked_sub(bytes)
+        .checked_sub(size)
         .filter(|&left| left > 0)
     {
         sampled.outside.until = left;
         return;
     }
-    let over = bytes - sampled.outside.until;
+    let over = size - sampled.outside.until;
     let distance = sampled.outside.distance;
     let (bytes, next) = sampled.pass(distance, over);
     sampled.outside = next;
-    sampled.add(process, bytes);
+    sampled.add(process, bytes, size);
 }
 
 #[cfg(test)]
