@@ -156,6 +156,7 @@ struct baton_process {
   void *exceptions[2];          /* the C++ runtime's per-thread globals */
   /* how long it has held a kill back, and when that was last updated (nanoseconds) */
   uint64_t held_for, held_at;
+  uint64_t beside_since;        /* when its call was retaken or offloaded, if `retaken` */
   struct baton_ending *ending;  /* how its outcome is reported (see process/links.c) */
   int (*body)(struct lua_State *); /* the main process's */
   int argc;

@@ -1,5 +1,6 @@
 //! Lua as a guest of the runtime.
 
+use crate::call_times;
 use crate::inside::{profile, stacks, target};
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
@@ -208,6 +209,7 @@ impl Guest for LuaGuest {
         // VM, and no other process runs.
         unsafe {
             profile::allocations::renew_in_child();
+            call_times::renew_in_child();
             baton_lua_forked();
         }
     }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `guest` | the [`Guest`](baton_core::guest::Guest) of the runtime |
 //! | `bridge` | functions for the C half: processes, objects, timers |
+//! | `call_times` | how long foreign calls took that others ran beside |
 //! | `inside` | what observers ask: stacks, counters, parameters |
 //! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
@@ -16,6 +17,7 @@
 //! | `program` | a program: one VM with its main process |
 
 mod bridge;
+mod call_times;
 mod ffi;
 mod guest;
 mod inside;

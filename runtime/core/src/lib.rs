@@ -236,6 +236,7 @@ pub mod parameters;
 pub mod recording;
 pub mod sched;
 pub mod spin;
+pub mod time_buckets;
 pub mod vm;
 
 /// The layer below, whose types the signatures of this crate name: a guest needs no dependency on

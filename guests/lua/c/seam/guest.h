@@ -23,6 +23,10 @@
 /* The text of a file of lua/, named without its ending. On any thread. */
 const char *baton_lua_source(const char *name, size_t *size);
 
+/* call_times.rs. The foreign call of the function with this name (NULL: not known) has returned,
+   beside which others have run for so long. Inside the VM. */
+void baton_note_call(const char *name, uint64_t nanoseconds);
+
 /* wrapped.c */
 /* Before a library is loaded: offloads the load to another native thread if other processes could
    run meanwhile. Outside the VM before and after. */

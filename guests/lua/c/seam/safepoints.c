@@ -151,6 +151,7 @@ LUAI_FUNC void luaD_shrinkstack(lua_State *L) {
 /* Notes that the process is in a foreign call and the VM continues without it. */
 static void begin_outstanding(struct baton_process *process) {
   process->retaken = 1;
+  process->beside_since = baton_now();
   process->vm->outstanding++;
   baton_lua_watch_threads(process->vm);
   atomic_fetch_add_explicit(&outstanding, 1, memory_order_relaxed);
@@ -186,13 +187,21 @@ static int give_way_in_call(lua_State *L, struct baton_process *process) {
   return 1;
 }
 
+/* A call that others ran beside has returned; or C code in it calls back. Inside the VM. */
+static void note_call(lua_State *L, const struct baton_process *process, uint64_t returned) {
+  if (isLua(L->ci) || returned < process->beside_since) return;
+  baton_note_call(baton_lua_called_name(L, L->ci), returned - process->beside_since);
+}
+
 void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   struct baton_process *process = baton_lua_running(L);
   int saved_errno = errno;
+  uint64_t returned;
   /* A state of a module's own, on any thread: not the guest's business. */
   if (process == NULL) return;
   if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS | BATON_SLOW_FORKED)) {
     process->saved_errno = saved_errno;
+    returned = baton_now();
     keep_exceptions(process);
     if (process->calls_back)
       baton_enter_cold_pinned(process->vm->executor);
@@ -201,6 +210,7 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
     process->vm->collector_caused_delay = 0;
     /* from here on perhaps on another thread */
     if (process->retaken) {
+      note_call(L, process, returned);
       process->pinned |= process->calls_back;
       baton_lua_use_ends(&process->use);
       end_outstanding(process);

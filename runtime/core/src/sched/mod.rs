@@ -116,6 +116,7 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
+use crate::time_buckets::TimeBuckets;
 use baton_sys::clock::Instant;
 use std::collections::HashMap;
 
@@ -164,6 +165,8 @@ pub struct Scheduler<C> {
     with_due_time: u32,
     processes: ProcessTable,
     counters: SchedCounters,
+    /// How late waits and sleeps ended and timers fired.
+    lateness: TimeBuckets,
     /// How many processes are in each phase.
     census: [u32; PHASES],
     deadlines: Deadlines,
@@ -222,6 +225,7 @@ impl<C> Scheduler<C> {
             with_due_time: 0,
             processes: ProcessTable::new(),
             counters: SchedCounters::default(),
+            lateness: TimeBuckets::new(),
             census: [0; PHASES],
             deadlines: Deadlines::new(),
             waiters,

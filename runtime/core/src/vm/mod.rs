@@ -139,6 +139,7 @@ use crate::guest::{Guest, GuestCalls};
 use crate::parameters::Parameters;
 use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, WaitQueueId};
 use crate::spin::Chooser;
+use crate::time_buckets::TimeBuckets;
 use baton_sys::asked::Asked;
 use baton_sys::fiber::Fiber;
 use baton_sys::inbox::Inbox;
@@ -227,6 +228,8 @@ pub(crate) struct Inner {
     /// The run, by the scheduler's count of switches, in which the running process was last seen
     /// without rivals.
     alone_in_run: u64,
+    /// By how much slices were too long while an equal was runnable.
+    overruns: TimeBuckets,
     /// For how many decisions switches leave the fast path, to skip processes with a deficit
     /// (`switch/deficit.rs`).
     deficits_expected: u32,
@@ -366,6 +369,7 @@ impl Vm {
                 held_threads: held_threads::HeldThreads::default(),
                 sliced: 0,
                 alone_in_run: u64::MAX,
+                overruns: TimeBuckets::new(),
                 deficits_expected: 0,
                 steps_aside: None,
                 hinted_changes: u64::MAX,

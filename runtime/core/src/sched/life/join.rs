@@ -136,6 +136,7 @@ impl<C> Scheduler<C> {
         self.now = self.now.max(now);
         let mut count = 0;
         while let Some((owner, due)) = self.deadlines.take_due(now.as_nanos()) {
+            self.lateness.add(now.as_nanos().saturating_sub(due));
             match owner {
                 Owner::Process(index) => self.time_out(index),
                 Owner::Timer(index) => self.fire_timer(index, due),

@@ -1,6 +1,7 @@
 //! Counts of scheduler events since the VM began.
 
 use crate::sched::Scheduler;
+use crate::time_buckets::TimeBuckets;
 
 /// Counts since the VM began; they wrap after centuries.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -42,5 +43,11 @@ impl<C> Scheduler<C> {
     #[inline]
     pub fn counters(&self) -> &SchedCounters {
         &self.counters
+    }
+
+    /// How late waits and sleeps ended and timers fired: from each deadline to the scheduler's time
+    /// when it was acted on.
+    pub fn lateness(&self) -> &TimeBuckets {
+        &self.lateness
     }
 }

@@ -14,7 +14,8 @@
 //! If a process computes inside the VM and reaches no safepoint, as in a long function of the
 //! guest's own library, there is nothing that could be read safely. Then [`Vm::look`] fails.
 //!
-//! A look reads; the one thing that it may change is to kill a process.
+//! A look reads. It may change two things: it may kill a process, and it may exchange what the guest
+//! offers for that, such as its allocator.
 //!
 //! **No look is lost**: looks are listed, and `request::LOOK` is set, as [`baton_sys::asked`] says.
 //! The thread that looks waits for its own answer, with a timeout. It then withdraws its look, or
@@ -22,6 +23,7 @@
 
 use crate::sched::{KillOutcome, ProcessId, Scheduler, ThreadNames};
 use crate::spin::Tally;
+use crate::time_buckets::TimeBuckets;
 use crate::vm::{Context, Inner, Inside, TimeUsed, Vm, request};
 use baton_sys::clock::Instant;
 use baton_sys::gate::Take;
@@ -155,6 +157,12 @@ impl View<'_> {
     /// Statistics of spinning so far.
     pub fn spin_tally(&self) -> Tally {
         self.inner.spin.tally()
+    }
+
+    /// By how much slices that ended were too long, those not counted in which no equal was
+    /// runnable.
+    pub fn slice_overruns(&self) -> &TimeBuckets {
+        &self.inner.overruns
     }
 
     /// How many stacks there are.

@@ -102,6 +102,10 @@ impl Vm {
         if context.must_be_skipped(slice) {
             self.expect_deficits(inner, PATIENCE);
         }
+        if !was_alone {
+            // Below 0, it was too short.
+            inner.overruns.add(u64::try_from(overrun).unwrap_or(0));
+        }
     }
 
     /// Begins a new slice of the running process.
