@@ -1,7 +1,7 @@
 //! Lua as a guest of the runtime.
 
 use crate::call_times;
-use crate::inside::{profile, stacks, target};
+use crate::inside::{self, stacks, target};
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{ProcessId, Wording};
@@ -208,7 +208,7 @@ impl Guest for LuaGuest {
         // state is being closed, the scheduler's user data is not a record any more.) Inside the
         // VM, and no other process runs.
         unsafe {
-            profile::allocations::renew_in_child();
+            inside::renew_in_child();
             call_times::renew_in_child();
             baton_lua_forked();
         }

@@ -27,4 +27,5 @@ mod settings;
 mod wording;
 
 pub use baton_sys::reserve::ReservingAllocator;
+pub use inside::metrics_text;
 pub use program::{Simulation, run_program};

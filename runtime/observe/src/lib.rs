@@ -22,6 +22,7 @@
 //! | [`quit`] | the target's side: SIGQUIT, requests, refusals |
 //! | [`observer`] | the target's side: the thread that answers |
 //! | [`client`] | the other side |
+//! | [`exporter`] | metrics over HTTP, if the environment asks for it |
 //! | [`protocol`] | lines of JSON, their limits, and the version |
 //! | [`report`] | processes and their stacks, as data and as text |
 //! | [`heap`] | heaps, as data |
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod exporter;
 pub mod heap;
 pub mod observer;
 pub mod place;

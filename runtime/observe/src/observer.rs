@@ -75,11 +75,20 @@ pub fn threads() -> usize {
     }
 }
 
+/// Begins to count threads, unless this program does so already.
+pub(crate) fn count_in_this_program() {
+    let pid = std::process::id();
+    // Relaxed (both): as in `threads`.
+    if COUNTED_IN.swap(pid, Ordering::Relaxed) != pid {
+        THREADS.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Counts the calling thread among those that serve observers.
-struct Counted;
+pub(crate) struct Counted;
 
 impl Counted {
-    fn new() -> Counted {
+    pub(crate) fn new() -> Counted {
         // Relaxed: as in `threads`.
         THREADS.fetch_add(1, Ordering::Relaxed);
         Counted
@@ -108,10 +117,7 @@ pub(crate) fn start(place: &Place, access: Access, target: Arc<dyn Target>) -> i
     if *running == Some(pid) {
         return Ok(());
     }
-    // Relaxed (both): as in `threads`.
-    if COUNTED_IN.swap(pid, Ordering::Relaxed) != pid {
-        THREADS.store(0, Ordering::Relaxed);
-    }
+    count_in_this_program();
     let name = name_of_socket(pid);
     place.remove(&name); // of an earlier program with this number
     let listener = UnixListener::bind(place.path_of(&name))?;

@@ -14,18 +14,22 @@
 mod heap;
 mod kill;
 mod metrics;
-pub(crate) mod profile;
+mod profile;
 mod set;
 pub(crate) mod stacks;
 mod top;
 
+pub use metrics::metrics_text;
+
 use baton_core::vm::Vm;
+use baton_observe::exporter;
 use baton_observe::observer::{Part, Session, Target};
 use baton_observe::protocol::Access;
 use baton_observe::quit;
 use baton_sys::signals::marked;
 use serde_json::Value;
 use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::slice;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
@@ -46,6 +50,39 @@ pub(crate) fn open(vm: &Arc<Vm>) {
     let _ = BEGAN.set(Instant::now());
     if let Err(why) = quit::prepare() {
         eprintln!("baton: {why}");
+    }
+    serve_metrics(vm);
+}
+
+/// Serves the metrics over HTTP, if the environment says so.
+fn serve_metrics(vm: &Arc<Vm>) {
+    let vm = Arc::clone(vm);
+    let text = Arc::new(move || metrics_text(&metrics::answer(&vm)));
+    match exporter::start_as_the_environment_says(text) {
+        Ok(false) => {}
+        // SAFETY: the function lives as long as the program. Without memory for it, the socket
+        // stays, and the next program that is to serve there replaces it.
+        Ok(true) => unsafe {
+            libc::atexit(end_of_exporter);
+        },
+        Err(why) => eprintln!("baton: {why}"),
+    }
+}
+
+extern "C" fn end_of_exporter() {
+    exporter::end();
+}
+
+/// Forgets what belonged to threads that are gone.
+///
+/// # Safety
+/// The caller is the only thread, in a fork's child, and in no other function of this module.
+pub(crate) unsafe fn renew_in_child() {
+    // SAFETY: the caller's conditions.
+    unsafe { profile::allocations::renew_in_child() };
+    if let Some(listening) = exporter::inherited_descriptor() {
+        // SAFETY: the listener belongs to a thread that the child does not have.
+        drop(unsafe { OwnedFd::from_raw_fd(listening) });
     }
 }
 

@@ -185,7 +185,7 @@ fn start(view: &View<'_>) -> bool {
 ///
 /// # Safety
 /// The caller is the only thread, in a fork's child, and is not in an allocation of Lua's.
-pub(crate) unsafe fn renew_in_child() {
+pub(in crate::inside) unsafe fn renew_in_child() {
     // SAFETY: the caller's conditions. Only this file locks the mutex, and not around a fork.
     unsafe { SAMPLED.renew(Sampled::new()) };
 }

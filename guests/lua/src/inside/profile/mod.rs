@@ -9,7 +9,7 @@
 //!
 //! The samples are sent every [`SENDING`], so that a program that ends has sent almost all of its.
 
-pub(crate) mod allocations;
+pub(super) mod allocations;
 mod cpu;
 mod everyone;
 mod random;

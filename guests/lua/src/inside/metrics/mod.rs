@@ -1,0 +1,85 @@
+//! Counters and histograms.
+
+mod text;
+
+use super::PATIENCE;
+use crate::call_times;
+use crate::settings::{Count, NamedCount, counters, of_executor};
+use baton_core::time_buckets::{BOUNDS, TimeBuckets};
+use baton_core::vm::Vm;
+use serde_json::{Map, Value, json};
+
+pub use text::metrics_text;
+
+/// The histogram of lateness.
+const LATENESS: &str = "lateness";
+
+/// The histogram of slices that were too long.
+const SLICE_OVERRUN: &str = "slice_overrun";
+
+/// The histogram of foreign calls.
+const FOREIGN_CALL: &str = "foreign_call";
+
+/// Numbers and times in seconds, by name, and histograms of times. While a process keeps the VM,
+/// only what any thread can read.
+pub(super) fn answer(vm: &Vm) -> Value {
+    let threads = vm.threads();
+    let seen = vm.look(PATIENCE, move |view| {
+        let times = (*view.sched().lateness(), *view.slice_overruns());
+        (counters(view, threads), times)
+    });
+    let mut histograms = Map::new();
+    let (all, is_whole) = match seen {
+        Ok((all, (lateness, overruns))) => {
+            histograms.insert(LATENESS.to_owned(), histogram([(None, lateness)]));
+            histograms.insert(SLICE_OVERRUN.to_owned(), histogram([(None, overruns)]));
+            (all, true)
+        }
+        Err(_) => (of_executor(vm), false),
+    };
+    let calls = call_times::all().into_iter();
+    let calls = calls.map(|(name, times)| (Some(name), times));
+    histograms.insert(FOREIGN_CALL.to_owned(), histogram(calls));
+    let mut answer = values(all, is_whole);
+    if let Some(fields) = answer.as_object_mut() {
+        fields.insert("histograms".to_owned(), histograms.into());
+    }
+    answer
+}
+
+/// Counters by name. `is_whole` says whether they are all.
+pub(super) fn values(all: Vec<NamedCount>, is_whole: bool) -> Value {
+    let values: Map<String, Value> = all.into_iter().map(named).collect();
+    json!({ "counters": values, "is_whole": is_whole })
+}
+
+fn named((name, count): NamedCount) -> (String, Value) {
+    let value = match count {
+        Count::Number(number) | Count::OfThreads(number) => number.into(),
+        Count::Time(time) => time.as_secs_f64().into(),
+    };
+    (name.to_string_lossy().into_owned(), value)
+}
+
+/// A histogram: times by the name of a function, if there is one.
+fn histogram(series: impl IntoIterator<Item = (Option<String>, TimeBuckets)>) -> Value {
+    let series: Vec<Value> = series
+        .into_iter()
+        .map(|(function, times)| {
+            let mut one = json!({
+                "counts": times.counts().as_slice(),
+                "sum": seconds(times.sum()),
+            });
+            if let (Some(name), Some(fields)) = (function, one.as_object_mut()) {
+                fields.insert("function".to_owned(), name.into());
+            }
+            one
+        })
+        .collect();
+    let bounds: Vec<f64> = BOUNDS.iter().map(|&bound| seconds(bound)).collect();
+    json!({ "bounds": bounds, "series": series })
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
