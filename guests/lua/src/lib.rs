@@ -8,6 +8,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `guest` | the [`Guest`](baton_core::guest::Guest) of the runtime |
+//! | [`answers`] | what clients make of answers to observers: texts and files |
 //! | `bridge` | functions for the C half: processes, objects, timers |
 //! | `call_times` | how long foreign calls took that others ran beside |
 //! | `inside` | what observers ask: stacks, counters, parameters |
@@ -16,6 +17,7 @@
 //! | `wording` | how reports name processes |
 //! | `program` | a program: one VM with its main process |
 
+pub mod answers;
 mod bridge;
 mod call_times;
 mod ffi;
@@ -27,5 +29,4 @@ mod settings;
 mod wording;
 
 pub use baton_sys::reserve::ReservingAllocator;
-pub use inside::metrics_text;
 pub use program::{Simulation, run_program};

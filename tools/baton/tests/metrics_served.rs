@@ -27,7 +27,7 @@ const BUSY: &str = "
       process.spawn({ daemon = true }, function() while true do end end)
     end
     process.spawn({ daemon = true }, function() while true do process.sleep(0.001) end end)
-    for _ = 1, 5 do blocker.block_ms(30) end
+    for _ = 1, 3 do blocker.block_ms(200) end
     process.sleep(0.1)
     print 'ready'
     io.stdout:flush()
@@ -104,12 +104,12 @@ fn curl_reads_the_metrics_from_a_unix_socket() {
     assert!(values["baton_switches_total"] > 0.0);
     assert!(values["baton_lateness_seconds_count"] > 10.0, "{text}");
     assert!(values["baton_slice_overrun_seconds_count"] > 0.0, "{text}");
-    // Calls of 30 ms, of which others ran beside some.
+    // Calls of 200 ms, beside which others ran for most of the time.
     let of_blocker = |name: &str| values[&*format!("{name}{{function=\"block_ms\"}}")];
     let count = of_blocker("baton_foreign_call_seconds_count");
     let sum = of_blocker("baton_foreign_call_seconds_sum");
-    assert!((1.0..=5.0).contains(&count), "{text}");
-    assert!(sum > 0.015 * count, "{text}");
+    assert!((1.0..=3.0).contains(&count), "{text}");
+    assert!(sum > 0.05 * count, "{text}");
     // The same from outside, by the other way.
     let outside = Run::of(baton_path())
         .arg("metrics")

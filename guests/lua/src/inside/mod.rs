@@ -19,8 +19,7 @@ mod set;
 pub(crate) mod stacks;
 mod top;
 
-pub use metrics::metrics_text;
-
+use crate::answers;
 use baton_core::vm::Vm;
 use baton_observe::exporter;
 use baton_observe::observer::{Part, Session, Target};
@@ -57,7 +56,7 @@ pub(crate) fn open(vm: &Arc<Vm>) {
 /// Serves the metrics over HTTP, if the environment says so.
 fn serve_metrics(vm: &Arc<Vm>) {
     let vm = Arc::clone(vm);
-    let text = Arc::new(move || metrics_text(&metrics::answer(&vm)));
+    let text = Arc::new(move || answers::metrics::text(&metrics::answer(&vm)));
     match exporter::start_as_the_environment_says(text) {
         Ok(false) => {}
         // SAFETY: the function lives as long as the program. Without memory for it, the socket

@@ -16,5 +16,5 @@ pub(super) fn run(options: &MetricsOptions) -> Result<(), String> {
     if options.common.json {
         return print_json(&answer);
     }
-    print(&baton_lua::metrics_text(&answer)?)
+    print(&baton_lua::answers::metrics::text(&answer)?)
 }

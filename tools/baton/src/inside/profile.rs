@@ -2,25 +2,19 @@
 
 use super::started::Target;
 use super::{print, print_json};
-use baton_formats::profile::{Format, Frame, Labels, Measure, Profile};
-use baton_observe::report::{self, Kind};
+use baton_formats::profile::{Format, Measure};
+use baton_lua::answers::profile;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// How many functions the table on the terminal has.
 const MOST_FUNCTIONS: usize = 20;
-
-/// The mean distance of two samples of allocations, in bytes.
-const ALLOCATION_PERIOD: u64 = 512 << 10;
 
 #[derive(Args)]
 pub(super) struct ProfileOptions {
@@ -70,20 +64,6 @@ impl ProfileOptions {
     }
 }
 
-/// A sample, as the program sends it.
-#[derive(Deserialize)]
-struct Sample {
-    id: u64,
-    process: String,
-    frames: Vec<report::Frame>,
-    #[serde(default)]
-    object: String,
-    #[serde(default)]
-    holder: String,
-    value: u64,
-    count: u64,
-}
-
 pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
     let file = match &options.output {
         Some(path) => Some((
@@ -94,21 +74,9 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
     };
     let mut target = Target::reach(&options.target)?;
     let measure = options.measure();
-    let mut profile = Profile::new(measure, &target.name);
-    profile.started = Some(SystemTime::now());
-    profile.period = match measure {
-        Measure::Allocation => ALLOCATION_PERIOD,
-        _ => 1_000_000_000 / u64::from(options.rate.max(1)),
-    };
+    let mut profile = profile::begin(measure, &target.name, options.rate);
     let began = Instant::now();
-    let mut add_part = |part: Value| {
-        let samples: Vec<Sample> =
-            serde_json::from_value(part).map_err(|error| format!("a wrong answer: {error}"))?;
-        for sample in samples {
-            add(&mut profile, sample);
-        }
-        Ok(())
-    };
+    let mut add_part = |part: Value| profile::add_part(&mut profile, part);
     let what = measure.key();
     let with = json!({ "what": what, "seconds": options.duration, "rate": options.rate });
     let asked = with_progress(options.duration, || {
@@ -120,7 +88,7 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
         asked?;
     }
     if let Some((format, path)) = file {
-        write(&profile, format, path)?;
+        profile::write(&profile, format, path)?;
     }
     let summary = profile.summary();
     match options.json {
@@ -128,56 +96,6 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
         false => print(&summary.top(MOST_FUNCTIONS).to_string())?,
     }
     ended
-}
-
-fn add(profile: &mut Profile, sample: Sample) {
-    let mut frames = sample.frames;
-    // What has called the outermost function of the program is no part of it.
-    let has_more = frames.len() > 1;
-    if has_more
-        && frames
-            .last()
-            .is_some_and(|outermost| outermost.kind == Kind::C && outermost.name.is_empty())
-    {
-        frames.pop();
-    }
-    let stack = profile.stack(frames.into_iter().map(frame));
-    let labels = Labels::of_process(&sample.process, sample.id)
-        .waiting_for(object(&sample.object), &sample.holder);
-    profile.add(stack, sample.value, sample.count, labels);
-}
-
-/// The object in what a process waits for: "to send to the channel 'x'" is "the channel 'x' (to
-/// send)".
-fn object(wait: &str) -> String {
-    const VERBS: [(&str, &str); 4] = [
-        ("to receive from ", "to receive"),
-        ("to send to ", "to send"),
-        ("to read under ", "to read"),
-        ("to write under ", "to write"),
-    ];
-    let found = VERBS.iter().find_map(|(beginning, verb)| {
-        let object = wait.strip_prefix(beginning)?;
-        Some(format!("{object} ({verb})"))
-    });
-    found.unwrap_or_else(|| wait.strip_prefix("for ").unwrap_or(wait).to_owned())
-}
-
-fn frame(frame: report::Frame) -> Frame {
-    match frame.kind {
-        Kind::C => Frame::c(&frame.name, ""),
-        Kind::Main => Frame::lua("main chunk", &frame.source, frame.line),
-        Kind::Guest => {
-            Frame::lua(&frame.name, &frame.source, frame.line).beginning_at(frame.defined)
-        }
-    }
-}
-
-fn write(profile: &Profile, format: Format, path: &Path) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
-    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-    profile.write(format, &mut file).map_err(failed)?;
-    file.flush().map_err(failed)
 }
 
 /// Shows on a terminal how much of the time has passed while `work` runs.

@@ -5,7 +5,7 @@
 //! the point before to this one. So the samples of a line have as many bytes in the mean as it has
 //! allocated, however large its pieces are.
 //!
-//! While nobody wants samples, Lua's usual allocator counts nothing. `c/state/allocations.c` says
+//! While nobody wants samples, Lua's usual allocator counts nothing. `c/heap/allocations.c` says
 //! how the allocators are exchanged, and where a stack is walked.
 //!
 //! What is sampled is merged by place under a mutex, which is held for microseconds. A profile
@@ -190,11 +190,11 @@ pub(in crate::inside) unsafe fn renew_in_child() {
     unsafe { SAMPLED.renew(Sampled::new()) };
 }
 
-/// See `c/state/allocations.c`.
+/// See `c/heap/allocations.c`.
 ///
 /// # Safety
 /// `process` is the record of the calling thread's process, or null, and its frames can be walked.
-// SAFETY: the only definition of this symbol, with the signature of `c/state/allocations.c`.
+// SAFETY: the only definition of this symbol, with the signature of `c/heap/allocations.c`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_sample_allocation(process: *const c_void, size: u64, over: u64) -> u64 {
     let mut sampled = SAMPLED.lock();
@@ -208,7 +208,7 @@ unsafe extern "C" fn baton_sample_allocation(process: *const c_void, size: u64, 
     next.until
 }
 
-/// See `c/state/allocations.c`.
+/// See `c/heap/allocations.c`.
 ///
 /// # Safety
 /// As of [`baton_sample_allocation`].

@@ -1,7 +1,5 @@
 //! Counters and histograms.
 
-mod text;
-
 use super::PATIENCE;
 use crate::call_times;
 use crate::settings::{Count, NamedCount, counters, of_executor};
@@ -9,15 +7,9 @@ use baton_core::time_buckets::{BOUNDS, TimeBuckets};
 use baton_core::vm::Vm;
 use serde_json::{Map, Value, json};
 
-pub use text::metrics_text;
-
-/// The histogram of lateness.
+/// The names of the histograms, as `answers/metrics.rs` has them.
 const LATENESS: &str = "lateness";
-
-/// The histogram of slices that were too long.
 const SLICE_OVERRUN: &str = "slice_overrun";
-
-/// The histogram of foreign calls.
 const FOREIGN_CALL: &str = "foreign_call";
 
 /// Numbers and times in seconds, by name, and histograms of times. While a process keeps the VM,

@@ -146,15 +146,15 @@ const TIMES: [&str; 3] = ["spin_time", "spin_budget_left", "park_cost"];
 /// The histograms: name, and meaning. Their times are in seconds.
 const HISTOGRAMS: [(&str, &str); 3] = [
     (
-        super::LATENESS,
+        "lateness",
         "from a deadline until a wait or sleep ended for it, or a timer fired",
     ),
     (
-        super::SLICE_OVERRUN,
+        "slice_overrun",
         "by how much a slice was too long while an equal was runnable",
     ),
     (
-        super::FOREIGN_CALL,
+        "foreign_call",
         "how long others ran beside a foreign call, by its function",
     ),
 ];
@@ -189,7 +189,7 @@ struct Series {
 ///
 /// # Errors
 /// The answer is not one, of this or an earlier version.
-pub fn metrics_text(answer: &Value) -> Result<String, String> {
+pub fn text(answer: &Value) -> Result<String, String> {
     let answer = Answer::deserialize(answer).map_err(|error| format!("a wrong answer: {error}"))?;
     let mut metrics = Metrics::default();
     let mut add = |family: Result<Family, MetricProblem>| {

@@ -15,6 +15,7 @@
 **   retaken. Nobody changes the frames of its process meanwhile, and luaD_shrinkstack waits.
 */
 #include "seam/internals.h"
+#include "heap/heap.h"
 #include "state/state.h"
 
 /* inside/profile/allocations.rs. Takes a sample of the process, which has

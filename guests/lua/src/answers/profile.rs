@@ -1,0 +1,109 @@
+//! Profiles, put together from samples.
+
+use baton_formats::profile::{Format, Frame, Labels, Measure, Profile};
+use baton_observe::report::{self, Kind};
+use serde::Deserialize;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::SystemTime;
+
+/// The mean distance of two samples of allocations, in bytes.
+const ALLOCATION_PERIOD: u64 = 512 << 10;
+
+/// A profile without samples that begins now, of a program with this name. `rate` is the number of
+/// samples for each second. It does not matter for allocations.
+#[must_use]
+pub fn begin(measure: Measure, program: &str, rate: u32) -> Profile {
+    let mut profile = Profile::new(measure, program);
+    profile.started = Some(SystemTime::now());
+    profile.period = match measure {
+        Measure::Allocation => ALLOCATION_PERIOD,
+        Measure::CpuTime | Measure::WallTime | Measure::Waits => {
+            1_000_000_000 / u64::from(rate.max(1))
+        }
+    };
+    profile
+}
+
+/// Adds a part of an answer.
+///
+/// # Errors
+/// It is not one.
+pub fn add_part(profile: &mut Profile, part: Value) -> Result<(), String> {
+    let samples: Vec<Sample> =
+        serde_json::from_value(part).map_err(|error| format!("a wrong answer: {error}"))?;
+    for sample in samples {
+        add(profile, sample);
+    }
+    Ok(())
+}
+
+/// Writes the profile to a file.
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write(profile: &Profile, format: Format, path: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    profile.write(format, &mut file).map_err(failed)?;
+    file.flush().map_err(failed)
+}
+
+/// A sample, as the program sends it.
+#[derive(Deserialize)]
+struct Sample {
+    id: u64,
+    process: String,
+    frames: Vec<report::Frame>,
+    #[serde(default)]
+    object: String,
+    #[serde(default)]
+    holder: String,
+    value: u64,
+    count: u64,
+}
+
+fn add(profile: &mut Profile, sample: Sample) {
+    let mut frames = sample.frames;
+    // What has called the outermost function of the program is no part of it.
+    let has_more = frames.len() > 1;
+    if has_more
+        && frames
+            .last()
+            .is_some_and(|outermost| outermost.kind == Kind::C && outermost.name.is_empty())
+    {
+        frames.pop();
+    }
+    let stack = profile.stack(frames.into_iter().map(frame));
+    let labels = Labels::of_process(&sample.process, sample.id)
+        .waiting_for(object(&sample.object), &sample.holder);
+    profile.add(stack, sample.value, sample.count, labels);
+}
+
+/// The object in what a process waits for: "to send to the channel 'x'" is "the channel 'x' (to
+/// send)".
+fn object(wait: &str) -> String {
+    const VERBS: [(&str, &str); 4] = [
+        ("to receive from ", "to receive"),
+        ("to send to ", "to send"),
+        ("to read under ", "to read"),
+        ("to write under ", "to write"),
+    ];
+    let found = VERBS.iter().find_map(|(beginning, verb)| {
+        let object = wait.strip_prefix(beginning)?;
+        Some(format!("{object} ({verb})"))
+    });
+    found.unwrap_or_else(|| wait.strip_prefix("for ").unwrap_or(wait).to_owned())
+}
+
+fn frame(frame: report::Frame) -> Frame {
+    match frame.kind {
+        Kind::C => Frame::c(&frame.name, ""),
+        Kind::Main => Frame::lua("main chunk", &frame.source, frame.line),
+        Kind::Guest => {
+            Frame::lua(&frame.name, &frame.source, frame.line).beginning_at(frame.defined)
+        }
+    }
+}
