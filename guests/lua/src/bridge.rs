@@ -547,6 +547,7 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
     // SAFETY: the caller's condition.
     let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
+        b"inspect" => include_str!("../lua/inspect.lua"),
         b"scope" => include_str!("../lua/scope.lua"),
         b"supervise" => include_str!("../lua/supervise.lua"),
         _ => "",

@@ -84,6 +84,18 @@ pub(crate) fn count_in_this_program() {
     }
 }
 
+/// Starts a thread that serves an observer of this program, and is counted among these.
+///
+/// # Errors
+/// The system's, if it has no room for another thread.
+pub fn start_counted(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    count_in_this_program();
+    thread::start_helper(name, move || {
+        let _counted = Counted::new();
+        body();
+    })
+}
+
 /// Counts the calling thread among those that serve observers.
 pub(crate) struct Counted;
 

@@ -23,6 +23,9 @@ void baton_lua_open_require(lua_State *L);
 ** Between the files of this folder
 ** ======================================================= */
 
+/* inspect.c. Opens the module baton.inspect. */
+int baton_lua_open_inspect(lua_State *L);
+
 /* adapted.c */
 /* Adapts a module that was just loaded. Its value is on the top of the stack, and no other process
    has seen it yet. */

@@ -293,5 +293,7 @@ void baton_lua_open_require(lua_State *L) {
   lua_setfield(L, -2, "baton.process");
   lua_pushcfunction(L, baton_lua_open_ffi);
   lua_setfield(L, -2, "baton.ffi");
+  lua_pushcfunction(L, baton_lua_open_inspect);
+  lua_setfield(L, -2, "baton.inspect");
   lua_pop(L, 3);
 }

@@ -14,9 +14,11 @@
 mod heap;
 mod kill;
 mod metrics;
+mod own;
 mod profile;
 mod set;
 pub(crate) mod stacks;
+mod stop;
 mod top;
 
 use crate::answers;
@@ -26,12 +28,14 @@ use baton_observe::observer::{Part, Session, Target};
 use baton_observe::protocol::Access;
 use baton_observe::quit;
 use baton_sys::signals::marked;
+use profile::Control;
 use serde_json::Value;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::slice;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
+use stop::Stop;
 
 /// How long a look waits for a safepoint, unless there is a reason to wait longer. The whole answer
 /// should come within 100 ms.
@@ -129,7 +133,13 @@ impl Session for Questions {
             "top" => top::answer(vm, with, &mut self.seen),
             "metrics" => Ok(metrics::answer(vm)),
             "parameters" => Ok(set::list(vm)),
-            "profile" => profile::answer(vm, with, part),
+            "profile" => {
+                let control = Control {
+                    stop: &Stop::default(),
+                    has_begun: &|| {},
+                };
+                profile::answer(vm, with, &control, part)
+            }
             "kill" => {
                 require_all(self.access, "changes the program")?;
                 kill::answer(vm, with)

@@ -14,6 +14,7 @@ mod cpu;
 mod everyone;
 mod random;
 
+use super::stop::Stop;
 use allocations::AllocationProfile;
 use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::Part;
@@ -25,7 +26,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The longest time in which no sample can be taken.
@@ -92,7 +92,20 @@ trait Sampler {
 /// Samples by place: nanoseconds or bytes, and counts.
 type Seen = HashMap<Place, (u64, u64)>;
 
-pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, String> {
+/// What the asker has to say to a profile, and hears of it.
+pub(super) struct Control<'a> {
+    /// Ends the profile early.
+    pub(super) stop: &'a Stop,
+    /// Called when it has begun.
+    pub(super) has_begun: &'a dyn Fn(),
+}
+
+pub(super) fn answer(
+    vm: &Vm,
+    with: &Value,
+    control: &Control<'_>,
+    part: Part<'_>,
+) -> Result<Value, String> {
     let wanted = ProfileWanted::deserialize(with).map_err(|error| {
         format!("'what' (cpu, wall, waits or alloc), 'seconds' and 'rate' expected: {error}")
     })?;
@@ -109,22 +122,23 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
         ));
     }
     let duration = Duration::from_secs_f64(wanted.seconds);
-    let period = Duration::from_secs(1) / wanted.rate;
+    let times = (duration, Duration::from_secs(1) / wanted.rate);
     let passed = match wanted.what {
-        What::Cpu => sample(vm, CpuSampler::new(vm), duration, period, part)?,
-        What::Wall => sample(vm, EveryoneSampler::new(false), duration, period, part)?,
-        What::Waits => sample(vm, EveryoneSampler::new(true), duration, period, part)?,
-        What::Alloc => sample_allocations(vm, duration, part)?,
+        What::Cpu => sample(vm, CpuSampler::new(vm), times, control, part)?,
+        What::Wall => sample(vm, EveryoneSampler::new(false), times, control, part)?,
+        What::Waits => sample(vm, EveryoneSampler::new(true), times, control, part)?,
+        What::Alloc => sample_allocations(vm, duration, control, part)?,
     };
     Ok(json!({ "seconds": passed.as_secs_f64() }))
 }
 
-/// Samples at random moments, and sends what was seen. Returns how long that took.
+/// Samples at random moments, and sends what was seen. `times` are the duration and the mean period.
+/// Returns how long that took.
 fn sample(
     vm: &Vm,
     mut sampler: impl Sampler,
-    duration: Duration,
-    period: Duration,
+    (duration, period): (Duration, Duration),
+    control: &Control<'_>,
     part: Part<'_>,
 ) -> Result<Duration, String> {
     let began = Instant::now();
@@ -132,8 +146,14 @@ fn sample(
     let mut random = Random::new();
     let mut seen = Seen::new();
     let (mut due, mut sent_at) = (began + random.around(period), began);
+    (control.has_begun)();
     while due <= until {
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if control
+            .stop
+            .wait(due.saturating_duration_since(Instant::now()))
+        {
+            break;
+        }
         match sampler.sample(vm) {
             Ok(samples) => samples.into_iter().for_each(|(place, value)| {
                 let (sum, count) = seen.entry(place).or_default();
@@ -157,12 +177,21 @@ fn sample(
 }
 
 /// Sends what the allocating processes sample themselves. Returns how long that took.
-fn sample_allocations(vm: &Vm, duration: Duration, part: Part<'_>) -> Result<Duration, String> {
+fn sample_allocations(
+    vm: &Vm,
+    duration: Duration,
+    control: &Control<'_>,
+    part: Part<'_>,
+) -> Result<Duration, String> {
     let profile = AllocationProfile::begin(vm)?;
     let began = Instant::now();
+    (control.has_begun)();
     while let Some(left) = duration.checked_sub(began.elapsed()) {
-        thread::sleep(left.min(SENDING));
+        let stopped = control.stop.wait(left.min(SENDING));
         send(&mut profile.take(), part)?;
+        if stopped {
+            break;
+        }
     }
     Ok(began.elapsed())
 }

@@ -1,0 +1,102 @@
+/*
+** require "baton.inspect": questions of the program about itself. They are answered on other
+** threads (inside/own.rs). The functions are in Lua (lua/inspect.lua), so the process that asks
+** waits as any other, and can be killed meanwhile.
+*/
+#include "modules/modules.h"
+#include "state/state.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct inquiry;
+/* inside/own.rs says what these do. */
+struct inquiry *baton_inspect_begin(
+    const char *what, double seconds, uint32_t rate, const char *path, int *error);
+int baton_inspect_take(struct inquiry *inquiry, const char **text, size_t *size);
+int baton_inspect_descriptor(const struct inquiry *inquiry);
+void baton_inspect_stop(const struct inquiry *inquiry);
+void baton_inspect_end(struct inquiry *inquiry);
+
+#define INQUIRY "baton.inspect: a question"
+
+static struct inquiry **check(lua_State *L) {
+  return (struct inquiry **)luaL_checkudata(L, 1, INQUIRY);
+}
+
+static struct inquiry *check_open(lua_State *L) {
+  struct inquiry *inquiry = *check(L);
+  if (inquiry == NULL) luaL_error(L, "the question has ended");
+  return inquiry;
+}
+
+static int inquiry_end(lua_State *L) {
+  struct inquiry **place = check(L), *inquiry = *place;
+  *place = NULL;
+  if (inquiry != NULL) baton_inspect_end(inquiry);
+  return 0;
+}
+
+/* begin(what, seconds, rate, path or nil) */
+static int begin(lua_State *L) {
+  const char *what = luaL_checkstring(L, 1), *path = luaL_optstring(L, 4, NULL);
+  const double seconds = luaL_checknumber(L, 2);
+  const lua_Integer rate = luaL_checkinteger(L, 3);
+  int error;
+  struct inquiry **place;
+  if (baton_simulated)
+    return luaL_error(L, "baton.inspect has no answer in a simulated run, as its seed would not "
+                         "repeat the run");
+  baton_lua_check_memory(L);
+  place = (struct inquiry **)lua_newuserdatauv(L, sizeof *place, 0);
+  *place = NULL;
+  luaL_setmetatable(L, INQUIRY);
+  *place = baton_inspect_begin(what, seconds, (uint32_t)rate, path, &error);
+  if (*place == NULL)
+    return luaL_error(L, "cannot ask '%s': %s", what,
+        error != 0 ? strerror(error) : "no such question");
+  return 1;
+}
+
+/* take(question): "begun", "part" and its text, "failure" and its reason, "end", or nil. */
+static int take(lua_State *L) {
+  static const char *const words[] = {NULL, "begun", "part", "failure", "end"};
+  const char *text;
+  size_t size;
+  const int what = baton_inspect_take(check_open(L), &text, &size);
+  lua_pushstring(L, words[what]);
+  if (what != 2 && what != 3) return 1;
+  lua_pushlstring(L, text, size);
+  return 2;
+}
+
+static int descriptor(lua_State *L) {
+  lua_pushinteger(L, baton_inspect_descriptor(check_open(L)));
+  return 1;
+}
+
+static int stop(lua_State *L) {
+  baton_inspect_stop(check_open(L));
+  return 0;
+}
+
+int baton_lua_open_inspect(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"begin", begin}, {"take", take}, {"descriptor", descriptor}, {"stop", stop}, {NULL, NULL}};
+  size_t size;
+  const char *source = baton_lua_source("inspect", &size);
+  if (luaL_newmetatable(L, INQUIRY)) {
+    lua_pushcfunction(L, inquiry_end);
+    lua_setfield(L, -2, "__gc");
+    lua_pushcfunction(L, inquiry_end);
+    lua_setfield(L, -2, "__close");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    baton_lua_note_quick_finalizer(inquiry_end);
+  }
+  lua_pop(L, 1);
+  if (luaL_loadbufferx(L, source, size, "=baton.inspect", "t") != LUA_OK) return lua_error(L);
+  luaL_newlib(L, functions);
+  lua_call(L, 1, 1);
+  return 1;
+}

@@ -1,0 +1,117 @@
+-- require "baton.inspect": the program looks into itself, and gets the same answers as observers.
+-- `questions` has functions in C (c/modules/inspect.c).
+
+local questions = ...
+local process = require "baton.process"
+local begin, take, descriptor, stop =
+  questions.begin, questions.take, questions.descriptor, questions.stop
+local select, load, error, type, next = process.select, load, error, type, next
+local pack, unpack, pcall, format = table.pack, table.unpack, pcall, string.format
+local math_type = math.type
+
+local inspect = {}
+
+local LONGEST = 3600 -- seconds
+local RATE = 99 -- samples for each second
+
+-- Waits for the next event of a question. Others go on meanwhile.
+local function await(question)
+  while true do
+    local event, value = take(question)
+    if event then return event, value end
+    select { { fd = descriptor(question), "r" } }
+  end
+end
+
+-- The parts of an answer. An error is raised at the caller of the module's function, which is
+-- `level` levels above.
+local function parts_of(question, level)
+  local parts = {}
+  while true do
+    local event, value = await(question)
+    if event == "failure" then error(value, level + 1) end
+    if event == "end" then return parts end
+    if event == "part" then parts[#parts + 1] = load(value, "=inspect", "t", {})() end
+  end
+end
+
+local function answer_to(what, path)
+  local question <close> = begin(what, 0, 1, path)
+  return parts_of(question, 3)
+end
+
+local function wrong(number, name, expected, got)
+  error(
+    format("bad argument #%d to '%s' (%s expected, got %s)", number, name, expected, got),
+    3
+  )
+end
+
+local KINDS = { cpu = true, wall = true, waits = true, alloc = true }
+local OPTIONS = { kind = true, rate = true, path = true }
+
+local function check_options(options)
+  if options == nil then return "cpu", RATE end
+  if type(options) ~= "table" then wrong(2, "profile", "table", type(options)) end
+  for name in next, options do
+    if not OPTIONS[name] then
+      wrong(2, "profile", "the options 'kind', 'rate' and 'path'", format("'%s'", name))
+    end
+  end
+  local kind, rate, path = options.kind, options.rate, options.path
+  if kind == nil then kind = "cpu" end
+  if not KINDS[kind] then
+    wrong(2, "profile", "a kind 'cpu', 'wall', 'waits' or 'alloc'", format("'%s'", kind))
+  end
+  if rate == nil then rate = RATE end
+  if math_type(rate) ~= "integer" or rate < 1 or rate > 1000 then
+    wrong(2, "profile", "a rate from 1 to 1000 samples a second", format("'%s'", rate))
+  end
+  if path ~= nil and type(path) ~= "string" then
+    wrong(2, "profile", "a path as a string", type(path))
+  end
+  return kind, rate, path
+end
+
+function inspect.profile(what, options)
+  local is_function = type(what) == "function"
+  if not is_function then
+    if type(what) ~= "number" then wrong(1, "profile", "seconds or a function", type(what)) end
+    if not (what >= 0.01 and what <= LONGEST) then
+      wrong(1, "profile", "from 0.01 to 3600 seconds", format("%s", what))
+    end
+  end
+  local kind, rate, path = check_options(options)
+  local question <close> = begin(kind, is_function and LONGEST or what, rate, path)
+  local event, why = await(question)
+  if event == "failure" then error(why, 2) end
+  if not is_function then return parts_of(question, 2)[1] end
+  local results = pack(pcall(what))
+  stop(question)
+  local profile = parts_of(question, 2)[1]
+  if not results[1] then error(results[2], 0) end
+  return profile, unpack(results, 2, results.n)
+end
+
+function inspect.stacks()
+  local all = {}
+  for _, part in next, answer_to "stacks" do
+    for i = 1, #part do all[#all + 1] = part[i] end
+  end
+  return all
+end
+
+function inspect.metrics(as)
+  if as == "text" then return answer_to("metrics_text")[1] end
+  if as ~= nil then wrong(1, "metrics", "nothing or 'text'", format("'%s'", as)) end
+  return answer_to("metrics")[1]
+end
+
+function inspect.heap(path)
+  if path ~= nil and type(path) ~= "string" then
+    wrong(1, "heap", "a path that ends with .heapsnapshot", type(path))
+  end
+  return answer_to("heap", path)[1]
+end
+
+return inspect
