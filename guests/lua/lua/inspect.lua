@@ -40,35 +40,35 @@ local function answer_to(what, path)
   return parts_of(question, 3)
 end
 
-local function wrong(number, name, expected, got)
-  error(
-    format("bad argument #%d to '%s' (%s expected, got %s)", number, name, expected, got),
-    3
-  )
+local function wrong(number, name, expected, got, level)
+  local text = format("bad argument #%d to '%s' (%s expected, got %s)", number, name, expected, got)
+  error(text, level or 3)
 end
+
+local function wrong_option(expected, got) wrong(2, "profile", expected, got, 5) end
 
 local KINDS = { cpu = true, wall = true, waits = true, alloc = true }
 local OPTIONS = { kind = true, rate = true, path = true }
 
 local function check_options(options)
   if options == nil then return "cpu", RATE end
-  if type(options) ~= "table" then wrong(2, "profile", "table", type(options)) end
+  if type(options) ~= "table" then wrong_option("table", type(options)) end
   for name in next, options do
     if not OPTIONS[name] then
-      wrong(2, "profile", "the options 'kind', 'rate' and 'path'", format("'%s'", name))
+      wrong_option("the options 'kind', 'rate' and 'path'", format("'%s'", name))
     end
   end
   local kind, rate, path = options.kind, options.rate, options.path
   if kind == nil then kind = "cpu" end
   if not KINDS[kind] then
-    wrong(2, "profile", "a kind 'cpu', 'wall', 'waits' or 'alloc'", format("'%s'", kind))
+    wrong_option("a kind 'cpu', 'wall', 'waits' or 'alloc'", format("'%s'", kind))
   end
   if rate == nil then rate = RATE end
   if math_type(rate) ~= "integer" or rate < 1 or rate > 1000 then
-    wrong(2, "profile", "a rate from 1 to 1000 samples a second", format("'%s'", rate))
+    wrong_option("a rate from 1 to 1000 samples a second", format("'%s'", rate))
   end
   if path ~= nil and type(path) ~= "string" then
-    wrong(2, "profile", "a path as a string", type(path))
+    wrong_option("a path as a string", type(path))
   end
   return kind, rate, path
 end

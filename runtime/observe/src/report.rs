@@ -7,7 +7,9 @@ use std::fmt;
 const MOST_LEVELS: usize = 22;
 
 /// What kind of function a frame is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The outermost code of a file or chunk.
@@ -15,11 +17,12 @@ pub enum Kind {
     /// A function of the guest's language.
     Guest,
     /// A function in C.
+    #[default]
     C,
 }
 
 /// A frame of a stack.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Frame {
     /// The file or chunk, as messages give it, such as `server.lua`; `[C]` for C.
     pub source: String,
@@ -33,6 +36,16 @@ pub struct Frame {
     pub called_as: String,
     /// The name that the caller uses; empty if that is not known.
     pub name: String,
+    /// For C: the symbol that its library exports at the function's address; empty if there is
+    /// none, or it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub symbol: String,
+    /// For C: the file name of the library; empty for the executable, and if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub library: String,
+    /// For C, in the program itself: the address of the function, until its symbol was looked up.
+    #[serde(skip)]
+    pub address: usize,
 }
 
 impl fmt::Display for Frame {
@@ -47,6 +60,18 @@ impl fmt::Display for Frame {
             (true, Kind::Main) => f.write_str("main chunk"),
             (true, Kind::Guest) => write!(f, "function <{}:{}>", self.source, self.defined),
             (true, Kind::C) => f.write_str("?"),
+        }?;
+        // What the caller does not say.
+        let symbol = if self.symbol == self.name {
+            ""
+        } else {
+            self.symbol.as_str()
+        };
+        match (symbol, self.library.as_str()) {
+            ("", "") => Ok(()),
+            ("", library) => write!(f, " ({library})"),
+            (symbol, "") => write!(f, " ({symbol})"),
+            (symbol, library) => write!(f, " ({symbol} in {library})"),
         }
     }
 }

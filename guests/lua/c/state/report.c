@@ -71,10 +71,12 @@ static void describe(lua_State *L, CallInfo *ci, struct baton_frame *frame) {
     frame->line = luaG_getfuncline(p, pcRel(ci->u.l.savedpc, p));
     frame->defined = p->linedefined;
     frame->kind = p->linedefined == 0 ? BATON_FRAME_MAIN : BATON_FRAME_LUA;
+    frame->function = NULL;
   } else {
     strcpy(frame->source, "[C]");
     frame->line = frame->defined = 0;
     frame->kind = BATON_FRAME_C;
+    frame->function = baton_lua_function_of(ci);
   }
 }
 

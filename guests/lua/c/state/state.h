@@ -185,6 +185,7 @@ struct baton_frame {
   int kind;
   const char *called_as; /* such as "method"; NULL: not known */
   const char *name;
+  lua_CFunction function; /* NULL: not in C */
 };
 /* `frame` is NULL after the last frame of each stack. Its texts are valid during the visit. */
 typedef void (*baton_frame_visitor)(void *context, const struct baton_frame *frame);

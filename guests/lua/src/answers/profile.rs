@@ -98,9 +98,19 @@ fn object(wait: &str) -> String {
     found.unwrap_or_else(|| wait.strip_prefix("for ").unwrap_or(wait).to_owned())
 }
 
+/// A function in C by the name that its caller uses, and its symbol if that is another one.
+fn name_in_c(frame: &report::Frame) -> String {
+    match (frame.name.as_str(), frame.symbol.as_str()) {
+        (name, "") => name.to_owned(),
+        ("", symbol) => symbol.to_owned(),
+        (name, symbol) if name == symbol => name.to_owned(),
+        (name, symbol) => format!("{name} ({symbol})"),
+    }
+}
+
 fn frame(frame: report::Frame) -> Frame {
     match frame.kind {
-        Kind::C => Frame::c(&frame.name, ""),
+        Kind::C => Frame::c(name_in_c(&frame), &frame.library),
         Kind::Main => Frame::lua("main chunk", &frame.source, frame.line),
         Kind::Guest => {
             Frame::lua(&frame.name, &frame.source, frame.line).beginning_at(frame.defined)

@@ -19,6 +19,7 @@ mod profile;
 mod set;
 pub(crate) mod stacks;
 mod stop;
+mod symbols;
 mod top;
 
 use crate::answers;
@@ -82,7 +83,10 @@ extern "C" fn end_of_exporter() {
 /// The caller is the only thread, in a fork's child, and in no other function of this module.
 pub(crate) unsafe fn renew_in_child() {
     // SAFETY: the caller's conditions.
-    unsafe { profile::allocations::renew_in_child() };
+    unsafe {
+        profile::allocations::renew_in_child();
+        symbols::renew_in_child();
+    }
     if let Some(listening) = exporter::inherited_descriptor() {
         // SAFETY: the listener belongs to a thread that the child does not have.
         drop(unsafe { OwnedFd::from_raw_fd(listening) });

@@ -1,6 +1,6 @@
 //! The stacks of all processes.
 
-use super::PATIENCE;
+use super::{PATIENCE, symbols};
 use crate::wording::WORDING;
 use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait};
 use baton_core::vm::{NoLook, View, Vm};
@@ -22,6 +22,7 @@ struct CFrame {
     kind: c_int,
     called_as: *const c_char,
     name: *const c_char,
+    function: usize,
 }
 
 /// `LUA_IDSIZE`.
@@ -83,7 +84,7 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
     let mut patience = PATIENCE;
     while let Some(from) = next {
         let ids = ids.clone();
-        let seen = match vm.look(patience, move |view| look(view, from, ids.as_deref())) {
+        let mut seen = match vm.look(patience, move |view| look(view, from, ids.as_deref())) {
             Ok(seen) => seen,
             Err(NoLook::Ended) => return Err("the program is ending".to_owned()),
             Err(NoLook::KeptInside) if from == 0 => return Ok(json!({ "kept_inside": true })),
@@ -91,6 +92,8 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
                 return Err("a process keeps the VM; the list is not complete".to_owned());
             }
         };
+        let stacks = seen.processes.iter_mut().flat_map(|one| &mut one.stacks);
+        symbols::resolve(&mut stacks.flatten().collect::<Vec<_>>());
         let processes = serde_json::to_value(seen.processes).map_err(|error| error.to_string())?;
         part(processes).map_err(|error| error.to_string())?;
         next = seen.next;
@@ -249,5 +252,7 @@ unsafe fn read(frame: &CFrame) -> Frame {
         },
         called_as: text(frame.called_as),
         name: text(frame.name),
+        address: frame.function,
+        ..Frame::default()
     }
 }

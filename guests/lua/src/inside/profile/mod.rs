@@ -15,6 +15,7 @@ mod everyone;
 mod random;
 
 use super::stop::Stop;
+use super::symbols;
 use allocations::AllocationProfile;
 use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::Part;
@@ -198,16 +199,18 @@ fn sample_allocations(
 
 /// Sends the samples so far, and forgets them.
 fn send(seen: &mut Seen, part: Part<'_>) -> Result<(), String> {
-    let samples: Vec<Sample<'_>> = seen
+    let mut all: Vec<(Place, (u64, u64))> = seen.drain().collect();
+    let frames = all.iter_mut().flat_map(|(place, _)| &mut place.frames);
+    symbols::resolve(&mut frames.collect::<Vec<_>>());
+    let samples: Vec<Sample<'_>> = all
         .iter()
-        .map(|(place, &(value, count))| Sample {
+        .map(|&(ref place, (value, count))| Sample {
             place,
             value,
             count,
         })
         .collect();
     let samples = serde_json::to_value(samples).map_err(|error| error.to_string())?;
-    seen.clear();
     part(samples).map_err(|error| error.to_string())
 }
 
