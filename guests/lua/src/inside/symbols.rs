@@ -5,13 +5,14 @@
 //! afterwards. A thread of its own asks the linker. The answer is awaited for [`PATIENCE`] only.
 //! Without it, frames have no symbols this time.
 
+use super::stop::Stop;
 use baton_observe::observer;
 use baton_observe::report::Frame;
 use baton_sys::forking::ForkMutex;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_void};
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an answer waits for the linker.
@@ -81,7 +82,8 @@ fn ask(addresses: HashSet<usize>) {
     if std::mem::replace(&mut *ASKS.lock(), true) {
         return;
     }
-    let (done, is_done) = sync_channel(1);
+    let done = Arc::new(Stop::default());
+    let to_end = Arc::clone(&done);
     let started = observer::start_counted("baton-symbols", move || {
         let found = addresses.into_iter().map(|address| (address, of(address)));
         let found: Vec<(usize, Symbol)> = found.collect();
@@ -94,12 +96,11 @@ fn ask(addresses: HashSet<usize>) {
             known.extend(found);
         }
         *ASKS.lock() = false;
-        // The thread that asked may be gone.
-        let _ = done.try_send(());
+        to_end.request();
     });
     match started {
         Ok(()) => {
-            let _ = is_done.recv_timeout(PATIENCE);
+            done.wait(PATIENCE);
         }
         Err(_) => *ASKS.lock() = false,
     }
