@@ -248,7 +248,9 @@ fn a_stale_socket_is_replaced_and_a_served_one_is_not() {
 #[test]
 fn hostile_clients_harm_nobody() {
     let (mut program, path, _home) = serving_at_a_socket(
-        "print 'ready' io.stdout:flush() for line in io.lines() do print(line) io.stdout:flush() end",
+        "print 'ready'
+         io.stdout:flush()
+         for line in io.lines() do print(line) io.stdout:flush() end",
     );
     let silent: Vec<UnixStream> = (0..20)
         .map(|_| UnixStream::connect(&path).expect("it listens"))

@@ -22,13 +22,18 @@ pub(crate) const SHARE: &str = "tools/baton/share";
 
 /// The directory of the definitions, and the pages of the book that are made from them.
 const DEFINITIONS: &str = "editor/lua-language-server/library/baton";
-const REFERENCES: [(&str, &str, &str); 2] = [
+const REFERENCES: [(&str, &str, &str); 3] = [
     (
         "baton.process",
         "process.lua",
         "docs/book/src/reference-process.md",
     ),
     ("baton.ffi", "ffi.lua", "docs/book/src/reference-ffi.md"),
+    (
+        "baton.inspect",
+        "inspect.lua",
+        "docs/book/src/reference-inspect.md",
+    ),
 ];
 
 /// A generated file: its path in the repository, and its text.

@@ -1,5 +1,5 @@
 /*
-** The public header of heap/: a snapshot of Lua's heap, and samples of what is allocated.
+** The public header of heap/: a snapshot of Lua's heap.
 */
 #ifndef BATON_HEAP_H
 #define BATON_HEAP_H
@@ -9,12 +9,6 @@
 /* {======================================================
 ** For the Rust half and the interpreter
 ** ======================================================= */
-
-/* allocations.c */
-/* Lets samples be taken of what Lua allocates, the first one after so many bytes, until none are
-   wanted. Returns 1; 2 if samples are taken already, and nothing has changed; 0 if the program has
-   set another allocator. No process runs meanwhile. */
-int baton_lua_sample_allocations(struct baton_process *process, uint64_t until);
 
 /* heap.c */
 /* Writes all objects of the process's VM to a descriptor, as records (records.h). Returns 0, or the

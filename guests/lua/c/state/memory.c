@@ -1,6 +1,6 @@
 /*
-** Running out of memory in the Rust half: Lua's own error, raised before a call that would
-** allocate.
+** Lua's allocator, samples of what it allocates, and running out of memory in the Rust half: Lua's
+** own error, raised before a call that would allocate.
 **
 ** Rust's collections cannot fail. So there is a reserve for them (runtime/sys/src/reserve.rs), and
 ** while it is missing, nothing new is made.
@@ -16,7 +16,7 @@
 
 /* Lua's allocator. Memory that the reserve gave back is for the Rust half. Lua gets no more memory
    until there is a reserve again. */
-void *baton_lua_allocate(void *nothing, void *block, size_t old, size_t size) {
+static void *allocate(void *nothing, void *block, size_t old, size_t size) {
   (void)nothing;
   if (size == 0) {
     free(block);
@@ -28,7 +28,108 @@ void *baton_lua_allocate(void *nothing, void *block, size_t old, size_t size) {
   return realloc(block, size);
 }
 
-void baton_lua_set_allocator(lua_State *L) { lua_setallocf(L, baton_lua_allocate, NULL); }
+void baton_lua_set_allocator(lua_State *L) { lua_setallocf(L, allocate, NULL); }
+
+/* {======================================================
+** Samples
+** ======================================================= */
+
+/*
+** Samples of what Lua allocates. While a profile wants them, Lua has another allocator, which
+** counts bytes and calls the Rust half about every 512 KiB. Otherwise nothing is counted.
+**
+** | allocator | left by |
+** |---|---|
+** | allocate | baton_lua_sample_allocations, while no process runs |
+** | allocate_sampled | itself, inside the VM, when a sample is due and none are wanted |
+**
+** Where the frames of the running process are walked:
+**
+** - Inside the VM, in the middle of an operation of Lua's. Its frames are whole there, with one
+**   exception: while a stack grows, they have offsets instead of pointers.
+** - Outside, in a C function that fills a buffer of Lua's library. Such a call may have been
+**   retaken. Nobody changes the frames of its process meanwhile, and luaD_shrinkstack waits.
+*/
+
+/* inside/profile/allocations.rs. Takes a sample of the process, which has
+   allocated `size` bytes. The last `over` of them are behind the point where a sample was due.
+   Returns the bytes until the next one; 0: none are wanted. */
+uint64_t baton_sample_allocation(
+    const struct baton_process *process, uint64_t size, uint64_t over);
+/* Counts `size` bytes that were allocated outside of the VM, and takes a sample if one is due. On
+   any thread. */
+void baton_count_outside(const struct baton_process *process, uint64_t size);
+
+/* The bytes until the next sample. Only code inside the VM uses it. */
+static uint64_t until_sample;
+
+/* The state in the chain of the process whose stack is this block, or NULL. */
+static lua_State *state_with_stack(const struct baton_process *process, const void *block) {
+  const struct baton_resumed *resumed;
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
+    if (resumed->L->stack.p == block) return resumed->L;
+  return process->L != NULL && process->L->stack.p == block ? process->L : NULL;
+}
+
+/* Gives the frames of a growing stack pointers into its new block, which has the same values. */
+static void use_pointers(lua_State *L, char *stack) {
+  CallInfo *ci;
+  for (ci = L->ci; ci != NULL; ci = ci->previous) ci->func.p = (StkId)(stack + ci->func.offset);
+}
+
+static void use_offsets(lua_State *L, const char *stack) {
+  CallInfo *ci;
+  for (ci = L->ci; ci != NULL; ci = ci->previous) ci->func.offset = (char *)ci->func.p - stack;
+}
+
+/* A sample is due. `block` was reallocated: it is compared only. Inside the VM. */
+static uint64_t sample(uint64_t size, const void *block, void *now) {
+  struct baton_process *process = baton_gate_process();
+  lua_State *grows = NULL;
+  uint64_t until;
+  if (process != NULL && block != NULL) grows = state_with_stack(process, block);
+  if (grows != NULL) use_pointers(grows, now);
+  until = baton_sample_allocation(process, size, size - until_sample);
+  if (grows != NULL) use_offsets(grows, now);
+  return until;
+}
+
+static void *allocate_sampled(void *global, void *block, size_t old, size_t size);
+
+/* Inside the VM. */
+static void end_samples(global_State *g) {
+  until_sample = UINT64_MAX;
+  /* The program may have set another allocator, which uses ours. */
+  if (g->frealloc == allocate_sampled) g->frealloc = allocate;
+}
+
+static void *allocate_sampled(void *global, void *block, size_t old, size_t size) {
+  void *now = allocate(NULL, block, old, size);
+  if (block == NULL) old = 0; /* what `old` says then is the kind of the object */
+  if (size <= old || now == NULL) return now;
+  size -= old;
+  if (!baton_gate_is_inside()) {
+    baton_count_outside(baton_gate_process(), size);
+  } else if (l_likely(size < until_sample)) {
+    until_sample -= size;
+  } else {
+    until_sample = sample(size, block, now);
+    if (until_sample == 0) end_samples(global);
+  }
+  return now;
+}
+
+int baton_lua_sample_allocations(struct baton_process *process, uint64_t until) {
+  global_State *g = process->global;
+  if (g->frealloc == allocate_sampled) return 2;
+  if (g->frealloc != allocate) return 0;
+  until_sample = until;
+  g->ud = g;
+  g->frealloc = allocate_sampled;
+  return 1;
+}
+
+/* }====================================================== */
 
 /* Makes the collector free what it can, the objects of dead handles included. */
 static void collect(lua_State *L) {

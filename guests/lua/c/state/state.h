@@ -25,7 +25,6 @@ static inline void baton_lua_check_memory_for_object(
 }
 /* Called once for a new Lua state. */
 void baton_lua_set_allocator(lua_State *L);
-void *baton_lua_allocate(void *nothing, void *block, size_t old, size_t size);
 /* Called before something that may allocate this many bytes at once. */
 void baton_lua_get_room(lua_State *L, size_t size);
 static inline void baton_lua_check_memory(lua_State *L) {
@@ -175,6 +174,12 @@ void baton_lua_set_console(baton_console_write write);
 /* notices.c */
 /* Called when the program ends: waits a moment until the messages are written, or for ever. */
 void baton_lua_end_notices(int forever);
+
+/* memory.c */
+/* Lets samples be taken of what Lua allocates, the first one after so many bytes, until none are
+   wanted. Returns 1; 2 if samples are taken already, and nothing has changed; 0 if the program has
+   set another allocator. No process runs meanwhile. */
+int baton_lua_sample_allocations(struct baton_process *process, uint64_t until);
 
 /* report.c. No process runs meanwhile. */
 enum { BATON_FRAME_MAIN, BATON_FRAME_LUA, BATON_FRAME_C };

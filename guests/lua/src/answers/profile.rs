@@ -32,7 +32,7 @@ pub fn begin(measure: Measure, program: &str, rate: u32) -> Profile {
 /// # Errors
 /// It is not one.
 pub fn add_part(profile: &mut Profile, part: Value) -> Result<(), String> {
-    let samples: Vec<Sample> =
+    let samples: Vec<SentSample> =
         serde_json::from_value(part).map_err(|error| format!("a wrong answer: {error}"))?;
     for sample in samples {
         add(profile, sample);
@@ -53,7 +53,7 @@ pub fn write(profile: &Profile, format: Format, path: &Path) -> Result<(), Strin
 
 /// A sample, as the program sends it.
 #[derive(Deserialize)]
-struct Sample {
+struct SentSample {
     id: u64,
     process: String,
     frames: Vec<report::Frame>,
@@ -65,7 +65,7 @@ struct Sample {
     count: u64,
 }
 
-fn add(profile: &mut Profile, sample: Sample) {
+fn add(profile: &mut Profile, sample: SentSample) {
     let mut frames = sample.frames;
     // What has called the outermost function of the program is no part of it.
     let has_more = frames.len() > 1;

@@ -33,7 +33,7 @@ use std::time::Instant;
 
 /// What is asked.
 struct Question {
-    what: What,
+    what: Topic,
     /// For profiles: for how long in seconds, and how many samples for each second.
     seconds: f64,
     rate: u32,
@@ -41,7 +41,7 @@ struct Question {
     path: Option<PathBuf>,
 }
 
-enum What {
+enum Topic {
     Stacks,
     Metrics,
     MetricsText,
@@ -49,17 +49,17 @@ enum What {
     Profile(Measure),
 }
 
-impl What {
-    fn named(name: &str) -> Option<What> {
+impl Topic {
+    fn named(name: &str) -> Option<Topic> {
         Some(match name {
-            "stacks" => What::Stacks,
-            "metrics" => What::Metrics,
-            "metrics_text" => What::MetricsText,
-            "heap" => What::Heap,
-            "cpu" => What::Profile(Measure::CpuTime),
-            "wall" => What::Profile(Measure::WallTime),
-            "waits" => What::Profile(Measure::Waits),
-            "alloc" => What::Profile(Measure::Allocation),
+            "stacks" => Topic::Stacks,
+            "metrics" => Topic::Metrics,
+            "metrics_text" => Topic::MetricsText,
+            "heap" => Topic::Heap,
+            "cpu" => Topic::Profile(Measure::CpuTime),
+            "wall" => Topic::Profile(Measure::WallTime),
+            "waits" => Topic::Profile(Measure::Waits),
+            "alloc" => Topic::Profile(Measure::Allocation),
             _ => return None,
         })
     }
@@ -76,9 +76,9 @@ enum Event {
 }
 
 /// Between the thread and the process.
-struct Events(ForkMutex<Queue>);
+struct Events(ForkMutex<EventQueue>);
 
-struct Queue {
+struct EventQueue {
     events: VecDeque<Event>,
     pipe: PipeWriter,
     has_ended: bool,
@@ -98,7 +98,7 @@ impl Events {
     }
 }
 
-impl Queue {
+impl EventQueue {
     fn make_readable(&mut self) {
         // It does not block: it is full only if nothing was taken, and then it is readable.
         let _ = self.pipe.write(&[0]);
@@ -123,7 +123,7 @@ impl Inquiry {
                 return Err(io::Error::last_os_error());
             }
         }
-        let events = Arc::new(Events(ForkMutex::new(Queue {
+        let events = Arc::new(Events(ForkMutex::new(EventQueue {
             events: VecDeque::new(),
             pipe: writer,
             has_ended: false,
@@ -176,7 +176,7 @@ impl Drop for Inquiry {
 fn answer(vm: &Vm, question: &Question, events: &Events, stop: &Stop) -> Result<(), String> {
     let put = |value: &Value| events.put(Event::Part(lua_text(value)));
     match question.what {
-        What::Stacks => {
+        Topic::Stacks => {
             let end = stacks::answer(vm, &Value::Null, &mut |part| {
                 put(&part);
                 Ok(())
@@ -188,19 +188,19 @@ fn answer(vm: &Vm, question: &Question, events: &Events, stop: &Stop) -> Result<
                 _ => Ok(()),
             }
         }
-        What::Metrics => {
+        Topic::Metrics => {
             put(&metrics::answer(vm));
             Ok(())
         }
-        What::MetricsText => {
+        Topic::MetricsText => {
             put(&answers::metrics::text(&metrics::answer(vm))?.into());
             Ok(())
         }
-        What::Heap => {
+        Topic::Heap => {
             put(&read_heap(vm, question)?);
             Ok(())
         }
-        What::Profile(measure) => {
+        Topic::Profile(measure) => {
             put(&profile_of(vm, measure, question, events, stop)?);
             Ok(())
         }
@@ -354,7 +354,7 @@ unsafe extern "C" fn baton_inspect_begin(
         let path = (!path.is_null()).then(|| CStr::from_ptr(path));
         (CStr::from_ptr(what), path)
     };
-    let what = what.to_str().ok().and_then(What::named);
+    let what = what.to_str().ok().and_then(Topic::named);
     let (Some(what), Some(vm)) = (what, VM.get()) else {
         return std::ptr::null_mut();
     };
@@ -428,11 +428,11 @@ mod tests {
     #[test]
     fn values_become_expressions_of_lua() {
         let value = json!({
-            "a\"\\\n": [1, -2, 1.5, 1e300, true, null, "\u{7f}é\0007"],
+            "a\"\\\n": [1, -2, 1.5, 1e300, true, null, "\u{7f}é\u{1}7"],
             "large": u64::MAX,
         });
-        let expected = "return {[\"a\\\"\\\\\\010\"]={1,-2,1.5e0,1e300,true,nil,\"\\127é\\0000\
-                        07\",},[\"large\"]=1.8446744073709552e19,}";
+        let expected = "return {[\"a\\\"\\\\\\010\"]={1,-2,1.5e0,1e300,true,nil,\"\\127é\\0017\
+                        \",},[\"large\"]=1.8446744073709552e19,}";
         assert_eq!(lua_text(&value), expected);
     }
 }

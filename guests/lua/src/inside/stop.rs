@@ -1,7 +1,7 @@
 //! Ending a question early, and other news from one thread to another that waits.
 //!
-//! (A channel of the standard library would register a destructor with the thread, which waits while
-//! a library is being loaded.)
+//! (A channel of the standard library would register a destructor with the thread, which waits
+//! while a library is being loaded.)
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -111,6 +111,34 @@ if arg[2] == "ffi" then
   is_there = { ffi = keys((require "baton.ffi")), Cdata = {}, Type = {}, Library = {} }
 end
 
+if arg[2] == "inspect" then
+  local inspect = require "baton.inspect"
+  local allocated = inspect.profile(function()
+    for _ = 1, 100 do ("x"):rep(100000) end
+  end, { kind = "alloc" })
+  local event = process.event()
+  process.spawn({ daemon = true }, function() event:wait() end)
+  local waited = inspect.profile(0.2, { kind = "waits" })
+  local metrics, heap, frames = inspect.metrics(), inspect.heap(), {}
+  local all = inspect.stacks()
+  for i, one in ipairs(all) do frames[i] = one.stacks[1][1] end
+  is_there = {
+    inspect = keys(inspect),
+    ProfileOptions = keys { kind = true, rate = true, path = true },
+    Profile = keys(allocated),
+    FunctionCost = keys(allocated.functions[1]),
+    WaitCost = keys(waited.waits[1]),
+    Process = keys({ waits = true, since = true, spawned_at = true }, table.unpack(all)),
+    Frame = keys({ symbol = true, library = true }, table.unpack(frames)),
+    Metrics = keys(metrics),
+    Histogram = keys(metrics.histograms.lateness),
+    Series = keys({ ["function"] = true }, metrics.histograms.lateness.series[1]),
+    Heap = keys(heap),
+    Garbage = keys(heap.garbage),
+    ObjectClass = keys(heap.classes[1]),
+  }
+end
+
 local defined = read_definitions(arg[1])
 for class, names in pairs(defined) do
   if not is_there[class] then print(("%s: no such class"):format(class)) end

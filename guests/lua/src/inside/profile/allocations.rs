@@ -5,7 +5,7 @@
 //! the point before to this one. So the samples of a line have as many bytes in the mean as it has
 //! allocated, however large its pieces are.
 //!
-//! While nobody wants samples, Lua's usual allocator counts nothing. `c/heap/allocations.c` says
+//! While nobody wants samples, Lua's usual allocator counts nothing. `c/state/memory.c` says
 //! how the allocators are exchanged, and where a stack is walked.
 //!
 //! What is sampled is merged by place under a mutex, which is held for microseconds. A profile
@@ -29,8 +29,8 @@ pub(super) const MEAN: u32 = 512 << 10;
 /// The most places that wait to be taken by one profile. Others count as one without frames.
 const MOST_PLACES: usize = 16_384;
 
-/// A row of bytes with points.
-struct Row {
+/// The points of a row of bytes.
+struct Points {
     /// From the last point to the next one.
     distance: u64,
     /// From here to the next point.
@@ -47,7 +47,7 @@ struct Sampled {
     /// The distance of the present points inside the VM. The C half counts the bytes to the next.
     distance: u64,
     /// What is allocated outside of the VM.
-    outside: Row,
+    outside: Points,
 }
 
 static SAMPLED: ForkMutex<Sampled> = ForkMutex::new(Sampled::new());
@@ -59,7 +59,7 @@ impl Sampled {
             begun: 0,
             random: Random::fixed(),
             distance: 0,
-            outside: Row {
+            outside: Points {
                 distance: 0,
                 until: 0,
             },
@@ -68,13 +68,13 @@ impl Sampled {
 
     /// Passes points, from one that is at `distance` from the point before. The row ends `over`
     /// bytes after it. Returns the bytes of all the points, and what is left to the next one.
-    fn pass(&mut self, mut distance: u64, mut over: u64) -> (u64, Row) {
+    fn pass(&mut self, mut distance: u64, mut over: u64) -> (u64, Points) {
         let mut bytes = distance;
         loop {
             distance = self.random.around_number(MEAN);
             if over < distance {
                 let until = distance - over;
-                return (bytes, Row { distance, until });
+                return (bytes, Points { distance, until });
             }
             over -= distance;
             bytes += distance;
@@ -173,7 +173,7 @@ fn start(view: &View<'_>) -> bool {
     let started = unsafe { baton_lua_sample_allocations(record, first) };
     if started == 1 {
         sampled.distance = first;
-        sampled.outside = Row {
+        sampled.outside = Points {
             distance: first,
             until: first,
         };
@@ -190,11 +190,11 @@ pub(in crate::inside) unsafe fn renew_in_child() {
     unsafe { SAMPLED.renew(Sampled::new()) };
 }
 
-/// See `c/heap/allocations.c`.
+/// See `c/state/memory.c`.
 ///
 /// # Safety
 /// `process` is the record of the calling thread's process, or null, and its frames can be walked.
-// SAFETY: the only definition of this symbol, with the signature of `c/heap/allocations.c`.
+// SAFETY: the only definition of this symbol, with the signature of `c/state/memory.c`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_sample_allocation(process: *const c_void, size: u64, over: u64) -> u64 {
     let mut sampled = SAMPLED.lock();
@@ -208,7 +208,7 @@ unsafe extern "C" fn baton_sample_allocation(process: *const c_void, size: u64, 
     next.until
 }
 
-/// See `c/heap/allocations.c`.
+/// See `c/state/memory.c`.
 ///
 /// # Safety
 /// As of [`baton_sample_allocation`].
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn points_are_passed_in_proportion_to_the_bytes() {
         let mut sampled = Sampled::new();
-        let mut row = Row {
+        let mut row = Points {
             distance: 100,
             until: 100,
         };

@@ -133,8 +133,8 @@ pub(super) fn answer(
     Ok(json!({ "seconds": passed.as_secs_f64() }))
 }
 
-/// Samples at random moments, and sends what was seen. `times` are the duration and the mean period.
-/// Returns how long that took.
+/// Samples at random moments, and sends what was seen. The two times are the duration and the mean
+/// period. Returns how long that took.
 fn sample(
     vm: &Vm,
     mut sampler: impl Sampler,

@@ -14,8 +14,8 @@
 //! If a process computes inside the VM and reaches no safepoint, as in a long function of the
 //! guest's own library, there is nothing that could be read safely. Then [`Vm::look`] fails.
 //!
-//! A look reads. It may change two things: it may kill a process, and it may exchange what the guest
-//! offers for that, such as its allocator.
+//! A look reads. It may change two things: it may kill a process, and exchange what the guest
+//! provides for that, such as its allocator.
 //!
 //! **No look is lost**: looks are listed, and `request::LOOK` is set, as [`baton_sys::asked`] says.
 //! The thread that looks waits for its own answer, with a timeout. It then withdraws its look, or

@@ -1,0 +1,128 @@
+---@meta baton.inspect
+
+-- The program looks into itself, and gets the same answers as `baton stacks`, `baton profile`,
+-- `baton metrics` and `baton heap` give from outside. A process that asks waits for the answer, and
+-- others go on. `BATON_ATTACH` does not matter. In a simulated run each function raises an error.
+
+---What a running program does, as seen by itself.
+---@class baton.inspect
+local inspect = {}
+
+---Options of `inspect.profile`.
+---@class (exact) baton.inspect.ProfileOptions
+---@field kind? "cpu" | "wall" | "waits" | "alloc" processor time (the default), all time, waits, or bytes that Lua allocates
+---@field rate? integer samples for each second, from 1 to 1000; default 99; it does not matter for "alloc"
+---@field path? string also writes the profile to a file: `.svg`, `.pb.gz`, `.json` or `.folded`
+
+---Profiles the whole program for some seconds, from 0.01 to 3600, or while a function runs. Then it
+---also returns what the function returns; an error of the function is raised after the profile.
+---@param what number | fun(): ...
+---@param options? baton.inspect.ProfileOptions
+---@return baton.inspect.Profile
+---@return any ... results of the function
+function inspect.profile(what, options) end
+
+---What each function cost.
+---@class baton.inspect.Profile
+---@field measure "cpu" | "wall" | "waits" | "alloc" what was measured
+---@field unit "nanoseconds" | "bytes" the unit of all values
+---@field total integer the sum of all values
+---@field count integer how many samples there are; for "alloc", about how many allocations
+---@field period integer the mean distance of two samples, in the unit
+---@field duration integer how long the profile lasted, in nanoseconds
+---@field functions baton.inspect.FunctionCost[] the one with the greatest own value first
+---@field waits baton.inspect.WaitCost[] what was waited for, if `measure` is "waits"
+
+---What a function cost.
+---@class baton.inspect.FunctionCost
+---@field function string its name; for C with the symbol of its library, if that is another one
+---@field file string its source file, or its library; "" if that is not known
+---@field line integer its first line; 0 if that is not known
+---@field is_c boolean whether it is a function in C
+---@field self integer what was measured in itself
+---@field total integer what was measured in it and in what it called
+---@field count integer how many of the samples were in itself
+
+---What an object cost those that waited for it.
+---@class baton.inspect.WaitCost
+---@field object string what was waited for
+---@field holder string the process that had it; "" if there was none
+---@field total integer for how long, of all processes together, in nanoseconds
+---@field count integer how many of the samples
+
+---Every process with its stacks, as `baton stacks --json`.
+---@return baton.inspect.Process[]
+function inspect.stacks() end
+
+---A process.
+---@class baton.inspect.Process
+---@field id integer its number, as `id` of its handle
+---@field title string how messages name it
+---@field state baton.process.Status what it does
+---@field waits? string what it waits for, and who holds that
+---@field since? number for how many seconds it has not run
+---@field spawned_at? string where it was spawned, as FILE:LINE
+---@field running number seconds that it has run
+---@field cpu number of these, seconds of processor time
+---@field stacks baton.inspect.Frame[][] the coroutines that it is in, the innermost first, and then its own stack; of each the innermost frame first
+
+---A frame of a stack.
+---@class baton.inspect.Frame
+---@field source string the file or chunk; "[C]" for C
+---@field line integer the present line; 0 if that is not known
+---@field defined integer the line where the function begins; 0 if that is not known
+---@field kind "main" | "guest" | "c" a main chunk, another function of Lua, or one in C
+---@field called_as string what its caller calls it by, such as "method"; "" if that is not known
+---@field name string the name that its caller uses; "" if that is not known
+---@field symbol? string for C: the symbol that its library exports
+---@field library? string for C: the file name of the library
+
+---Counters and histograms. With "text", what `baton metrics` writes: OpenMetrics text.
+---@return baton.inspect.Metrics
+---@overload fun(as: "text"): string
+function inspect.metrics() end
+
+---Counters and histograms.
+---@class baton.inspect.Metrics
+---@field counters baton.process.Stats as `process.stats` returns them
+---@field histograms table<"lateness" | "slice_overrun" | "foreign_call", baton.inspect.Histogram> of times
+---@field is_whole boolean false: a process kept the VM inside, so some counters are missing
+
+---A histogram of times in seconds.
+---@class baton.inspect.Histogram
+---@field bounds number[] the upper bound of each bucket but the last one, which has none
+---@field series baton.inspect.Series[] one, or one for each function in C
+
+---Times in buckets.
+---@class baton.inspect.Series
+---@field function? string the function, for "foreign_call"
+---@field counts integer[] how many times were in each bucket, those before it not counted
+---@field sum number the sum of all times
+
+---A summary of Lua's heap. With a path that ends with `.heapsnapshot`, all objects are written
+---there, for Chrome's DevTools and `baton heap --diff`.
+---@param path? string
+---@return baton.inspect.Heap
+function inspect.heap(path) end
+
+---A summary of Lua's heap.
+---@class baton.inspect.Heap
+---@field objects integer how many objects are alive
+---@field bytes integer their bytes
+---@field garbage baton.inspect.Garbage what is not alive
+---@field total integer the bytes of the heap, as the collector counts them
+---@field pause number for how many seconds the program stood still
+---@field classes baton.inspect.ObjectClass[] the largest first
+
+---What the collector has not freed yet.
+---@class baton.inspect.Garbage
+---@field objects integer how many objects
+---@field bytes integer their bytes
+
+---Objects with one name.
+---@class baton.inspect.ObjectClass
+---@field class string the name
+---@field objects integer how many
+---@field bytes integer their bytes
+
+return inspect
