@@ -180,13 +180,19 @@ unsigned baton_lua_hash_seed(const void *heap);
 #define BATON_FINISHGET_L baton_lua_finishget(L
 #define BATON_FINISHGET_lua_State luaV_finishget(lua_State
 
-/* Lua's loop makes a table without saving where it is. Here it saves that, for the line of the
-   allocation in a profile. Both calls stand where `ci` and `pc` are the loop's. */
+/*
+** Lua's loop makes a table without saving where it is. Ours save that, for the line of the
+** allocation in a profile. Both calls stand where `pc` is the loop's.
+*/
+struct Table;
+struct Table *baton_lua_new_table(struct lua_State *L, const unsigned int *pc);
+void baton_lua_resize_array(
+    struct lua_State *L, const unsigned int *pc, struct Table *table, unsigned int size);
 #define luaH_new(first) BATON_NEW_TABLE_##first)
-#define BATON_NEW_TABLE_L (savepc(L), luaH_new(L)
+#define BATON_NEW_TABLE_L baton_lua_new_table(L, pc
 #define BATON_NEW_TABLE_lua_State luaH_new(lua_State
 #define luaH_resizearray(first, table, size) BATON_RESIZE_##first, table, size)
-#define BATON_RESIZE_L savepc(L), luaH_resizearray(L
+#define BATON_RESIZE_L baton_lua_resize_array(L, pc
 #define BATON_RESIZE_lua_State luaH_resizearray(lua_State
 #endif
 

@@ -353,3 +353,20 @@ LUAI_FUNC void baton_lua_finishget(
 }
 
 /* }====================================================== */
+
+/* {======================================================
+** Tables that the interpreter's loop makes. It has not saved its instruction, `pc`.
+** ======================================================= */
+
+LUAI_FUNC Table *baton_lua_new_table(lua_State *L, const Instruction *pc) {
+  L->ci->u.l.savedpc = pc;
+  return luaH_new(L);
+}
+
+LUAI_FUNC void baton_lua_resize_array(
+    lua_State *L, const Instruction *pc, Table *table, unsigned int size) {
+  L->ci->u.l.savedpc = pc;
+  luaH_resizearray(L, table, size);
+}
+
+/* }====================================================== */
