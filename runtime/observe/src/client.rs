@@ -8,6 +8,7 @@ use crate::protocol::{
 };
 use crate::quit::{self, COMPUTES, HELD, REFUSED, REQUEST, VARIABLE, name_of_request};
 use baton_sys::signals::marked;
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
@@ -325,8 +326,12 @@ impl Running {
             )));
         }
         let target = i32::try_from(pid).map_err(|_| refused(format!("{pid} is no process id")))?;
-        marked::send(target, SIGQUIT, quit::MARK)
-            .map_err(|error| refused(format!("cannot send SIGQUIT to process {pid}: {error}")))?;
+        marked::send(target, SIGQUIT, quit::MARK).map_err(|error| {
+            match error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) {
+                true => refused(format!("process {pid} has ended")),
+                false => refused(format!("cannot send SIGQUIT to process {pid}: {error}")),
+            }
+        })?;
         match self.await_socket(place, Some(&mut request), PATIENCE)? {
             Some(stream) => {
                 removed_at_end.name = None; // now it may be another client's
