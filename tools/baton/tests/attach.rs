@@ -101,7 +101,7 @@ fn an_exclusive_call_is_named_within_its_time() {
     await_processor_time(&program);
     let text = stacks(&program, &[]);
     assert_has(&text, "process 1 'main': running");
-    assert_has(&text, "\t[C]: in field 'spin_ms'\n");
+    assert_has(&text, "\t[C]: in field 'spin_ms' (blocker.so)\n");
     assert_has(&text, "process 2 'other': ");
     program.signal_until_it_ends("KILL");
 }

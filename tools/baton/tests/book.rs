@@ -59,6 +59,7 @@ pages! {
     other_cores = "other-cores.md",
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
+    reference_inspect = "reference-inspect.md",
     glossary = "glossary.md",
 }
 
