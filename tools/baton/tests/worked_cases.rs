@@ -67,7 +67,6 @@ fn the_slow_report_compares_and_joins_texts() {
         "profile",
         "--json",
         script.to_str().expect("a path in UTF-8"),
-        "20000",
     ]);
     outcome.succeeds();
     let lines = outcome.stdout.lines();

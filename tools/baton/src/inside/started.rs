@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a script may take until it can be looked into.
+/// How long a program may take until it can be looked into.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The time between two attempts.
@@ -34,7 +34,7 @@ impl Target {
                     more.to_string_lossy()
                 ));
             }
-            let connection = attach_to(pid, false).map_err(|error| error.to_string())?;
+            let connection = attach_in_time(pid)?;
             let name = format!("process {pid}");
             return Ok(Target {
                 connection,
@@ -78,6 +78,18 @@ fn describe(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("ended with the status {code}"),
         None => format!("ended: {status}"),
+    }
+}
+
+/// Attaches to a program. One that is held by a call in C may get out of it soon.
+fn attach_in_time(pid: u32) -> Result<Connection, String> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match attach_to(pid, false) {
+            Ok(connection) => return Ok(connection),
+            Err(AttachError::Held(_)) if Instant::now() < until => {}
+            Err(error) => return Err(error.to_string()),
+        }
     }
 }
 
