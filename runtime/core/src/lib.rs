@@ -219,6 +219,7 @@
 //! | [`sched`] | the scheduler as a plain state machine, and what processes wait for |
 //! | [`parameters`], [`counters`] | what can be set and read while a VM runs |
 //! | [`recording`] | which decisions a simulated run made, and runs that make given ones |
+//! | [`trace`] | what happened, as events in memory |
 //! | [`spin`] | whether to spin before a wait in the system: pure policies |
 //! | [`sys`] | the crate `baton-sys`: gates, clocks, signals, stacks |
 //!
@@ -237,6 +238,7 @@ pub mod recording;
 pub mod sched;
 pub mod spin;
 pub mod time_buckets;
+pub mod trace;
 pub mod vm;
 
 /// The layer below, whose types the signatures of this crate name: a guest needs no dependency on

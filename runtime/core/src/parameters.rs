@@ -64,6 +64,8 @@ pub struct Parameters {
     pub warn_blocked: DurationParameter,
     /// How long the policy `ema` spins, and its limit for a short wait. Default 2 ms.
     pub busy_loop_for: DurationParameter,
+    /// For how long events are kept for a trace (see [`crate::trace`]). Default zero: none are.
+    pub flight: DurationParameter,
     /// Whether to spin before parking: a [`PolicyName`].
     spin: AtomicU8,
     /// Share of all time that `learned` may spend on failed spins, as the bits of an `f64`.
@@ -92,6 +94,7 @@ impl Default for Parameters {
             thread_idle: DurationParameter::new(Duration::from_secs(10)),
             warn_blocked: DurationParameter::new(Duration::from_millis(100)),
             busy_loop_for: DurationParameter::new(Duration::from_millis(2)),
+            flight: DurationParameter::new(Duration::ZERO),
             spin: AtomicU8::new(PolicyName::Learned as u8),
             spin_budget: AtomicU64::new(0.01_f64.to_bits()),
             max_threads: AtomicUsize::new((4 * cpus).max(64)),

@@ -142,6 +142,7 @@ pub use sync::readiness::{Edition, Readiness, Watch};
 pub use sync::select::Case;
 pub use time::timer::TimerStats;
 pub use wait::first_look::{FirstLook, FirstWaiter, WaitPlace};
+pub(crate) use wait::noted::NotedWake;
 
 use process::{PHASES, Phase, ProcessTable};
 use run::carriers;
@@ -150,6 +151,7 @@ use slab::{NIL, Slab};
 use sync::{barrier, channel, condition, event, mutex, rwlock, semaphore};
 use time::deadlines::Deadlines;
 use time::timer;
+use wait::noted::NotedWakes;
 use wait::waiters::{WaitQueue, Waiters};
 
 /// All processes of one VM, and the objects that they wait for. `C` is the executor's data of each
@@ -207,6 +209,8 @@ pub struct Scheduler<C> {
     timers: Slab<timer::Timer>,
     /// Names of objects, for reports.
     names: HashMap<Blocker, Box<str>>,
+    /// Waits that have ended, while these are noted.
+    wakes: NotedWakes,
 }
 
 impl<C> Scheduler<C> {
@@ -253,6 +257,7 @@ impl<C> Scheduler<C> {
             watching: 0,
             timers: Slab::new(),
             names: HashMap::new(),
+            wakes: NotedWakes::default(),
         }
     }
 

@@ -141,13 +141,14 @@ use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, WaitQueueId};
 use crate::spin::Chooser;
 use crate::time_buckets::TimeBuckets;
 use baton_sys::asked::Asked;
+use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
 use baton_sys::inbox::Inbox;
 use baton_sys::owner_cell::OwnerCell;
 use baton_sys::parking::Park;
 use baton_sys::poller::{Events, Poller, WakeUpTimer};
 use baton_sys::stack::{Stack, StackPool};
-use ext::{fork, hooks, look, recorder, waker};
+use ext::{fork, hooks, look, recorder, tracing, waker};
 use idle::descriptors;
 use lock::{affinity, held_threads, thread_queue};
 use preempt::monitor::Monitor;
@@ -242,6 +243,8 @@ pub(crate) struct Inner {
     slice_divisor: f64,
     /// In a recorded run: what it records.
     recorder: Option<recorder::Recorder>,
+    /// While the VM is traced: what has happened.
+    tracer: Option<tracing::Tracer>,
 }
 
 /// Bits: why the running process is asked for a safepoint.
@@ -270,14 +273,16 @@ mod slow_reason {
     pub(super) const DEFICIT: u8 = 16;
     /// The running process gives way in the middle of a foreign function (see `lock/in_call.rs`).
     pub(super) const IN_CALL: u8 = 32;
+    /// The VM is traced (see `ext/tracing.rs`).
+    pub(super) const TRACED: u8 = 64;
 }
 
 /// A message from another thread to the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Post {
-    /// The foreign call of this process returned, or called back. After a callback, the process has
-    /// foreign frames on the carrier.
-    Returned(ProcessId, Option<CarrierId>),
+    /// The foreign call of this process returned, or called back, at that time. After a callback, the
+    /// process has foreign frames on the carrier.
+    Returned(ProcessId, Option<CarrierId>, Instant),
     /// Make this waiting process runnable with the given value (from foreign threads and signal
     /// forwarders).
     Wake(WaitQueueId, u64),
@@ -315,6 +320,8 @@ pub struct Vm {
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     looks: Asked<look::Look>,
+    /// How many read the trace.
+    trace_readers: AtomicU32,
     monitor: Arc<Monitor>,
     /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
     wake_up_timer: Option<WakeUpTimer>,
@@ -375,9 +382,10 @@ impl Vm {
                 hinted_changes: u64::MAX,
                 hinted_deadlines: u64::MAX,
                 wakers: Vec::new(),
-                random: baton_sys::clock::Instant::now().as_nanos() | 1,
+                random: Instant::now().as_nanos() | 1,
                 slice_divisor: 1.0,
                 recorder: None,
+                tracer: None,
             }),
             lock: Mutex::new(lock::state::LockState::default()),
             hints: hints::Hints::new(),
@@ -398,6 +406,7 @@ impl Vm {
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
             looks: Asked::default(),
+            trace_readers: AtomicU32::new(0),
             monitor,
             watch: Mutex::new(decide::PollState::default()),
             parameters,
@@ -476,6 +485,7 @@ impl Inside<'_> {
 
 impl Vm {
     fn apply_parameters(&self, inner: &mut Inner) {
+        self.update_tracing(inner);
         // More native threads may be allowed now, and deadlines may be earlier.
         inner.wake_next_in_queue();
         self.update_hints(inner);

@@ -137,12 +137,14 @@ impl<C> Scheduler<C> {
         let mut count = 0;
         while let Some((owner, due)) = self.deadlines.take_due(now.as_nanos()) {
             self.lateness.add(now.as_nanos().saturating_sub(due));
+            self.wakes.set_due(Some(due));
             match owner {
                 Owner::Process(index) => self.time_out(index),
                 Owner::Timer(index) => self.fire_timer(index, due),
             }
             count += 1;
         }
+        self.wakes.set_due(None);
         count
     }
 

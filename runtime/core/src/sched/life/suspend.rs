@@ -64,6 +64,9 @@ impl<C> Scheduler<C> {
     pub(super) fn end_suspension(&mut self, index: u32) {
         self.processes[index].suspended = false;
         if self.processes[index].phase == Phase::Halted {
+            if self.wakes.is_noted() {
+                self.note_wake(index, WakeReason::Done);
+            }
             self.make_ready(index);
         }
     }

@@ -38,13 +38,13 @@ pub enum Blocker {
     /// A value from a channel.
     Receive(ChannelId),
     /// One of several cases; their number.
-    Select(usize),
+    Select(u32),
     /// A plain wait queue.
     Queue(WaitQueueId),
     /// A descriptor.
     Descriptor(u32),
     /// One of several descriptors; their number.
-    Descriptors(usize),
+    Descriptors(u32),
     /// The native thread that it must run on, while another process is out there.
     Thread(CarrierId),
 }
@@ -118,7 +118,7 @@ impl<C> Scheduler<C> {
             let (mut count, mut descriptors) = (0, 0);
             for node in self.nodes_of(index) {
                 count += 1;
-                descriptors += usize::from(node.ticket.kind == Kind::Descriptor);
+                descriptors += u32::from(node.ticket.kind == Kind::Descriptor);
             }
             return Some(match count == descriptors {
                 true => Blocker::Descriptors(count),

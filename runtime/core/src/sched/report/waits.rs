@@ -9,6 +9,12 @@ use std::fmt::{self, Write};
 pub struct Wording {
     /// Names a process by its user data, such as "process 7 'clerk'".
     pub process: fn(usize, &mut dyn Write) -> fmt::Result,
+    /// The number of a process, by its user data, as the guest counts processes.
+    pub number: fn(usize) -> u64,
+    /// The name that the program has given to a process; nothing if it has none.
+    pub name: fn(usize, &mut dyn Write) -> fmt::Result,
+    /// Names the foreign function that a process is in; nothing if that is not known.
+    pub call: fn(usize, &mut dyn Write) -> fmt::Result,
     /// Names the place of the program where a process that does not run has stopped, such as a
     /// line; nothing if it is not known.
     pub place: fn(usize, &mut dyn Write) -> fmt::Result,
@@ -20,6 +26,9 @@ impl Wording {
     /// Names that say nothing of the guest.
     pub const PLAIN: Wording = Wording {
         process: |_, text| text.write_str("a process"),
+        number: |user_data| user_data as u64,
+        name: |_, _| Ok(()),
+        call: |_, _| Ok(()),
         place: |_, _| Ok(()),
         queue: "something of the guest",
     };
@@ -84,7 +93,7 @@ pub(crate) fn write_wait<C>(
         Blocker::Sleep => return text.write_str("until a time"),
         Blocker::Rest => return text.write_str("for the end of all other processes"),
         Blocker::Select(0) => return text.write_str("in a select without cases"),
-        Blocker::Select(count) => return write_cases(sched, wording, pid, count, text),
+        Blocker::Select(count) => return write_cases(sched, wording, pid, count as usize, text),
         Blocker::Thread(carrier) => {
             match names.get(&carrier) {
                 Some(name) => write!(text, "for the thread '{name}'")?,

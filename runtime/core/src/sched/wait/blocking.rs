@@ -123,6 +123,9 @@ impl<C> Scheduler<C> {
     /// Makes a process runnable after its wait, with the result.
     #[inline]
     pub(in crate::sched) fn finish_wait(&mut self, index: u32, wake: Wake) {
+        if self.wakes.is_noted() {
+            self.note_wake(index, wake.reason);
+        }
         let process = &mut self.processes[index];
         process.wake = wake;
         process.has_wake = true;

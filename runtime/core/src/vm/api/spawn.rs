@@ -2,6 +2,7 @@
 
 use crate::panics::broken;
 use crate::sched::{Priority, ProcessId, ProcessLimit, SpawnOptions};
+use crate::trace::What;
 use crate::vm::{Context, Inner, Inside, ThreadRefusal, TimeUsed, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::stack::{Stack, StackError};
@@ -220,6 +221,10 @@ impl Vm {
             && self.is_simulated()
         {
             inner.number_process(process);
+        }
+        if let Ok(process) = spawned {
+            let by = inner.sched.current();
+            inner.trace(|| What::Spawned { process, by });
         }
         self.update_hints(inner);
         spawned.map_err(SpawnError::Limit)

@@ -245,6 +245,7 @@ impl Inside<'_> {
             inner.cpu.forget();
             // The words are those of the first program's run.
             inner.recorder = None;
+            self.begin_trace_anew(inner);
             let survivor = out.or_else(|| inner.sched.current())?;
             inner.prefers_home = inner.prefers_home.filter(|&homebody| homebody == survivor);
             for dead in inner.sched.end_all_but(survivor, HOME) {

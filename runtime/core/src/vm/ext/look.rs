@@ -21,7 +21,7 @@
 //! The thread that looks waits for its own answer, with a timeout. It then withdraws its look, or
 //! finds it taken: then the answer is coming, since a look that was taken runs at once.
 
-use crate::sched::{KillOutcome, ProcessId, Scheduler, ThreadNames};
+use crate::sched::{CarrierId, KillOutcome, ProcessId, Scheduler, ThreadNames};
 use crate::spin::Tally;
 use crate::time_buckets::TimeBuckets;
 use crate::vm::{Context, Inner, Inside, TimeUsed, Vm, request};
@@ -38,8 +38,8 @@ const AT_SAFEPOINT: Duration = Duration::from_millis(5);
 
 /// The state of a VM, to be read. No process runs meanwhile.
 pub struct View<'a> {
-    vm: &'a Vm,
-    inner: &'a mut Inner,
+    pub(super) vm: &'a Vm,
+    pub(super) inner: &'a mut Inner,
     /// The thread of the running process, if that is in a foreign call.
     caller: Option<ThreadHandle>,
 }
@@ -326,6 +326,17 @@ impl Vm {
         let owner = state.owner.filter(|_| state.owner_has_come)?;
         let thread = state.entry(owner)?.thread?;
         Some((thread.id(), thread.cpu_time()?))
+    }
+
+    /// The native threads of this VM that have started, with their numbers in the system. On any
+    /// thread, but not in a look.
+    pub fn native_threads(&self) -> Vec<(CarrierId, i32)> {
+        let state = self.lock_state();
+        let numbered = state.carriers.iter().zip(0..);
+        let started = numbered.filter_map(|(entry, carrier)| {
+            Some((CarrierId(carrier), entry.as_ref()?.thread?.id()))
+        });
+        started.collect()
     }
 
     /// Carries out the looks that wait, if a foreign call has the VM. Returns whether one has.

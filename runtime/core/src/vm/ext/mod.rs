@@ -7,6 +7,7 @@
 //! | `recorder.rs` | records the decisions of such runs, or makes given ones |
 //! | `fork.rs` | the VM around a fork, and in the child |
 //! | `look.rs` | other threads read the state of the VM |
+//! | `tracing.rs` | notes what happens, for traces |
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
 
 pub(super) mod fork;
@@ -14,4 +15,5 @@ pub(super) mod hooks;
 pub(super) mod look;
 pub(super) mod recorder;
 pub(super) mod simulation;
+pub(super) mod tracing;
 pub(super) mod waker;

@@ -364,11 +364,13 @@ impl Vm {
         events: &mut Events,
     ) -> usize {
         let mut woken = 0;
+        sched.set_from_outside(true);
         for event in events.drain() {
             if let Some(descriptor) = registrations.take_event(event) {
                 woken += sched.descriptor_is_ready(descriptor, readiness_of(event));
             }
         }
+        sched.set_from_outside(false);
         woken
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::sched::WakeReason;
 use crate::spin::Source;
+use crate::trace::What;
 use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Notify;
@@ -155,10 +156,12 @@ impl Inside<'_> {
             self.stand_aside();
         }
         self.with_inner(|inner| {
+            inner.sched.set_from_outside(true);
             if !self.inbox.is_empty() {
                 for post in self.inbox.take_all() {
                     match post {
-                        Post::Returned(process, pinned) => {
+                        Post::Returned(process, pinned, at) => {
+                            inner.trace_at(at, || What::CallEnds { process });
                             if pinned.is_some() {
                                 inner.sched.set_pinned(process, pinned);
                             }
@@ -185,6 +188,7 @@ impl Inside<'_> {
                 }
             }
             self.serve_wakers(inner);
+            inner.sched.set_from_outside(false);
             if inner.sched.next_deadline().is_some() {
                 inner.sched.expire(self.due_by());
             }
@@ -237,7 +241,11 @@ impl Inside<'_> {
             AfterReport::WaitUntil(deadline)
         } {
             AfterReport::WaitUntil(deadline) if self.pass_time(deadline) => {}
-            AfterReport::WaitUntil(deadline) => self.wait(source, deadline),
+            AfterReport::WaitUntil(deadline) => {
+                self.trace_idle(true);
+                self.wait(source, deadline);
+                self.trace_idle(false);
+            }
             AfterReport::HasEnded => {}
         }
         self.park.finish();

@@ -7,6 +7,7 @@ use crate::sched::CarrierId;
 use crate::vm::inside::NO_PROCESS;
 use crate::vm::switch::slow_path::BaseStep;
 use crate::vm::{HOME, Inside, Post, Vm};
+use baton_sys::clock::Instant;
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate;
 use baton_sys::promptness;
@@ -273,7 +274,11 @@ impl Vm {
         if let Some((process, pinned)) = returned {
             // First, so that home is free at the safepoint that the post requests.
             self.note_waiting(me, true);
-            self.post(Post::Returned(process, pinned.then_some(me)));
+            self.post(Post::Returned(
+                process,
+                pinned.then_some(me),
+                Instant::now(),
+            ));
         }
     }
 

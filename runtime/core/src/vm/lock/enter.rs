@@ -24,6 +24,7 @@ use super::state::{LockState, Outside};
 use super::this_thread::sleep_for_ever;
 use crate::guest::RetakePolicy;
 use crate::sched::CarrierId;
+use crate::trace::What;
 use crate::vm::{ForeignCall, HOME, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::gate::{self, Claim, Take};
@@ -192,6 +193,9 @@ impl Inside<'_> {
                 .sched
                 .current()
                 .filter(|_| unanswered || due || has_delayed);
+            if let Some(process) = current {
+                inner.trace(|| What::Stalls { process });
+            }
             current.map(|process| inner.sched.user_data(process))
         });
         if let Some(user_data) = user_data {
@@ -254,6 +258,7 @@ impl Vm {
             let RetakePolicy::Retake { pinned } = policy else {
                 self.counters.exclusive_calls.increment();
                 if warn {
+                    inner.trace(|| What::Stalls { process });
                     self.guest.warn_blocked(user_data);
                 }
                 return false;
@@ -264,6 +269,9 @@ impl Vm {
             inner.charge(process, Instant::now().as_nanos());
             inner.sched.set_pinned(process, pinned.then_some(owner));
             inner.sched.begin_foreign(process, owner);
+            if inner.tracer.is_some() {
+                inner.trace_call(process, owner, self.guest.wording());
+            }
             inner.note_left(process);
             if owner == HOME {
                 inner.home_is_out(process, true);

@@ -105,6 +105,9 @@ impl Vm {
         drop(state);
         inner.account(me, Instant::now().as_nanos());
         inner.sched.begin_foreign(me, to);
+        if inner.tracer.is_some() {
+            inner.trace_call(me, to, self.guest.wording());
+        }
         inner.offloads_to = Some(to);
         self.update_hints(inner);
         let base = inner.base_fiber();

@@ -3,6 +3,7 @@
 use crate::panics::broken;
 use crate::recording::SwitchCause;
 use crate::sched::{CarrierId, Next, Preemption, ProcessId};
+use crate::trace::What;
 use crate::vm::inside::Jump;
 use crate::vm::{Context, HOME, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
@@ -94,6 +95,10 @@ impl Vm {
         to: Option<ProcessId>,
     ) -> Jump {
         inner.account(from, self.coarse_now());
+        if inner.tracer.is_some() {
+            let to = to.filter(|&pid| self.may_run_here(inner, pid));
+            inner.trace_switch(from, to);
+        }
         let from = inner.fiber_of(from);
         let to = match to {
             Some(pid) if self.may_run_here(inner, pid) => {
@@ -179,6 +184,11 @@ impl Vm {
         let now = Instant::now().as_nanos();
         inner.cpu.resume(inner.carrier, inner.run_started, now);
         inner.run_started = now;
+        let carrier = inner.carrier;
+        inner.trace_at(Instant::from_nanos(now), || What::Runs {
+            process: pid,
+            carrier,
+        });
         self.hint_slice(inner, pid);
         self.update_hints(inner);
         let from = inner.base_fiber();
@@ -337,6 +347,9 @@ impl Inside<'_> {
                 inner.note_cause(SwitchCause::Ended);
                 inner.record_left(me, None);
             }
+            if inner.tracer.is_some() {
+                inner.trace_end(me, self.guest.wording());
+            }
             inner.sched.exit_current();
             if context.is_forgotten_at_end {
                 inner.sched.forget(me);
@@ -354,6 +367,11 @@ impl Inside<'_> {
                     if !self.leaves_fast_path(inner, pid) && self.may_run_here(inner, pid) =>
                 {
                     self.hint_slice(inner, pid);
+                    let carrier = inner.carrier;
+                    inner.trace(|| What::Runs {
+                        process: pid,
+                        carrier,
+                    });
                     inner.fiber_of(pid)
                 }
                 _ => inner.base_fiber(),

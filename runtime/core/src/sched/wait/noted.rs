@@ -1,0 +1,85 @@
+//! Notes of waits that have ended, for a trace. The executor turns them on and takes them.
+
+use crate::sched::{ProcessId, Scheduler, WakeReason};
+use baton_sys::clock::Instant;
+
+/// A wait that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotedWake {
+    pub(crate) at: Instant,
+    pub(crate) process: ProcessId,
+    /// The current process, or the last one that was, unless a deadline or something outside of the VM has ended the wait.
+    pub(crate) by: Option<ProcessId>,
+    pub(crate) reason: WakeReason,
+    /// The deadline that came.
+    pub(crate) due: Option<u64>,
+}
+
+/// The notes. None are made unless there is a clock: the scheduler itself reads none.
+#[derive(Debug, Default)]
+pub(in crate::sched) struct NotedWakes {
+    clock: Option<fn() -> Instant>,
+    noted: Vec<NotedWake>,
+    /// The deadline that is being handled.
+    due: Option<u64>,
+    /// What is being handled was caused by no process.
+    is_from_outside: bool,
+}
+
+impl NotedWakes {
+    #[inline]
+    pub(in crate::sched) fn is_noted(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    #[inline]
+    pub(in crate::sched) fn set_due(&mut self, due: Option<u64>) {
+        self.due = due;
+    }
+}
+
+impl<C> Scheduler<C> {
+    /// Notes waits that end from now on, with the time by this clock; `None` ends that.
+    pub(crate) fn note_wakes(&mut self, clock: Option<fn() -> Instant>) {
+        self.wakes.clock = clock;
+        self.wakes.noted.clear();
+    }
+
+    /// Says whether what is done from now on comes from outside of the VM, and not from the current
+    /// process.
+    #[inline]
+    pub(crate) fn set_from_outside(&mut self, is_from_outside: bool) {
+        self.wakes.is_from_outside = is_from_outside;
+    }
+
+    #[inline]
+    pub(crate) fn has_noted_wakes(&self) -> bool {
+        !self.wakes.noted.is_empty()
+    }
+
+    /// Takes the notes so far, in order.
+    pub(crate) fn take_noted_wakes(&mut self) -> std::vec::Drain<'_, NotedWake> {
+        self.wakes.noted.drain(..)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(in crate::sched) fn note_wake(&mut self, index: u32, reason: WakeReason) {
+        let Some(clock) = self.wakes.clock else {
+            return;
+        };
+        let due = self.wakes.due;
+        let has_waker = due.is_none() && !self.wakes.is_from_outside;
+        let note = NotedWake {
+            at: clock(),
+            process: self.processes.id(index),
+            by: self
+                .current()
+                .or_else(|| self.last_current())
+                .filter(|_| has_waker),
+            reason,
+            due,
+        };
+        self.wakes.noted.push(note);
+    }
+}
