@@ -126,6 +126,8 @@ BATON_INSIDE void baton_safepoint_in_call(const void *vm);
 /* Makes the calling process give way to its equals once, at its next safepoint, before a long piece
    of work that nothing can interrupt. It keeps the rest of its slice. */
 BATON_INSIDE void baton_step_aside(const void *vm);
+/* For traces: the calling process begins to collect garbage, or ends that. */
+BATON_INSIDE void baton_trace_garbage(const void *vm, int begins);
 /* In a simulated run: how many steps were made since the last call. Writes how many to make until
    the next call. Returns whether the process calls baton_safepoint now. */
 BATON_INSIDE int baton_count_steps(const void *vm, uint32_t steps, uint32_t *until_next);

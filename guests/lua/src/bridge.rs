@@ -5,6 +5,7 @@
 //! them raises a Lua error: their callers do. The functions for synchronization objects and timers
 //! are in `objects`.
 
+use crate::inside::trace::ending::copy_rest;
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
     SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
@@ -223,6 +224,10 @@ bridge! {
         vm.safepoint_in_call();
     }
 
+    fn baton_trace_garbage(vm, begins: c_int) {
+        vm.trace_garbage(begins != 0);
+    }
+
     fn baton_step_aside(vm) {
         vm.step_aside();
     }
@@ -357,6 +362,7 @@ bridge! {
     }
 
     fn baton_stop(vm) {
+        copy_rest(&vm);
         vm.stop();
     }
 }

@@ -106,6 +106,10 @@ static PARAMETERS: &[Parameter] = &[
         access: Access::Seconds(|p| &p.warn_blocked, 0.001, MONTH),
     },
     Parameter {
+        name: c"flight",
+        access: Access::Period(|p| &p.flight, 0.1, 3600.0),
+    },
+    Parameter {
         name: c"preemptive",
         access: Access::Switch(Parameters::preemptive, Parameters::set_preemptive),
     },
@@ -385,9 +389,11 @@ pub(crate) fn set_by_name(parameters: &Parameters, name: &str, value: &str) -> R
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_read_environment(vm: &Vm, message: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let vm = &unsafe { Inside::assume(vm) };
     match read_environment(&vm.parameters) {
         Ok(()) => {
-            vm.beat_changed();
+            vm.parameters_changed();
             0
         }
         Err(why) => {

@@ -6,6 +6,9 @@ use std::fmt;
 
 unsafe extern "C" {
     fn baton_lua_title(process: *const c_void, text: *mut c_char) -> *const c_char;
+    fn baton_lua_number(process: *const c_void) -> u64;
+    fn baton_lua_given_name(process: *const c_void) -> *const c_char;
+    fn baton_lua_name_call(process: *mut c_void, text: *mut c_char, size: usize);
     fn baton_lua_place(process: *const c_void, text: *mut c_char, size: usize);
 }
 
@@ -18,6 +21,9 @@ const SITE: usize = 80;
 /// The names in reports.
 pub(crate) const WORDING: Wording = Wording {
     process: write_title,
+    number,
+    name: write_name,
+    call: write_call,
     place: write_place,
     queue: "a file or a module in use",
 };
@@ -35,6 +41,31 @@ fn write_title(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
         ))
     };
     write_lossy(title, out)
+}
+
+/// Its number, as the program sees it.
+fn number(user_data: usize) -> u64 {
+    // SAFETY: the user data is a live record.
+    unsafe { baton_lua_number(user_data as *const c_void) }
+}
+
+/// The name that the program gave it, escaped; nothing if it gave none.
+fn write_name(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+    // SAFETY: the user data is a live record, which has the name.
+    let name = unsafe { CStr::from_ptr(baton_lua_given_name(user_data as *const c_void)) };
+    write_lossy(name, out)
+}
+
+/// The C function that it is in, such as "os.execute"; nothing if that is not known.
+fn write_call(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+    let mut text: [c_char; SITE] = [0; SITE];
+    // SAFETY: the user data is a live record of a process that is out in a call, and whose state
+    // does not change. The text has room for as many bytes as are told, and is ended by a zero byte.
+    let call = unsafe {
+        baton_lua_name_call(user_data as *mut c_void, text.as_mut_ptr(), SITE);
+        CStr::from_ptr(text.as_ptr())
+    };
+    write_lossy(call, out)
 }
 
 /// The line of Lua where the process has stopped, such as "script.lua:12".

@@ -61,6 +61,9 @@ int baton_lua_retake_policy(struct baton_process *process);
 
 /* warnings.c */
 void baton_lua_warn_blocked(struct baton_process *process);
+/* Names the C function that a process is in; an empty text if it is in none. Outside, while its
+   state does not change. */
+void baton_lua_name_call(struct baton_process *process, char *text, size_t size);
 /* Whether the delay that the monitor is about to report comes from the collector. */
 int baton_lua_has_delayed(const struct baton_vm *vm);
 void baton_lua_warn_thread(

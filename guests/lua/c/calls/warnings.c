@@ -44,6 +44,14 @@ static void name_function(struct baton_process *process, lua_State *L, char *nam
   process->vm->in_report--;
 }
 
+void baton_lua_name_call(struct baton_process *process, char *text, size_t size) {
+  lua_State *L;
+  text[0] = '\0';
+  if (process->global == NULL) return;
+  L = baton_lua_innermost(process);
+  if (baton_lua_running_function(L) != NULL) name_function(process, L, text, size);
+}
+
 /* Why a call does not give way although its module's policy allows it: the place of the call. NULL:
    not known. */
 static const char *place_without_others(const struct baton_process *process, const lua_State *L) {

@@ -46,8 +46,12 @@ void baton_lua_openlibs(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   if (process != NULL && !lua_toboolean(L, -1)) {
     char message[200];
+    int is_wrong;
     message[0] = '\0';
-    if (baton_read_environment(process->vm->executor, message, sizeof message) != 0)
+    baton_enter(L);
+    is_wrong = baton_read_environment(process->vm->executor, message, sizeof message);
+    baton_leave(L);
+    if (is_wrong)
       luaL_error(L, "%s", message);
     if (getenv("BATON_CONCURRENT") != NULL)
       baton_lua_read_declarations(L, getenv("BATON_CONCURRENT"));

@@ -183,6 +183,7 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
   collection.allows_hooks = L->allowhook;
   process->collection = &collection;
   began = coarse_now();
+  baton_trace_garbage(process->vm->executor, 1);
   /* ISO C allows setjmp as a whole condition, but not in an assignment (7.13.1.1). */
   if (_setjmp(collection.give_up) == 0) {
     work(L, argument);
@@ -192,6 +193,7 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
   }
   process->collection = collection.previous;
   restore_deferred(process);
+  baton_trace_garbage(process->vm->executor, 0);
   if (is_done) collector_ends(process, began);
   return is_done;
 }

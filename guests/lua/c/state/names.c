@@ -97,6 +97,8 @@ void baton_lua_set_name(struct baton_process *process, const char *name, size_t 
   baton_lua_escape(name, length, process->name, sizeof process->name);
 }
 
+const char *baton_lua_given_name(const struct baton_process *process) { return process->name; }
+
 const char *baton_lua_title(const struct baton_process *process, char *text) {
   if (process->name[0] != '\0')
     snprintf(

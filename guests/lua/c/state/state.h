@@ -141,6 +141,8 @@ int baton_lua_write_text(lua_State *L);
 
 /* names.c */
 #define BATON_TITLE 80 /* bytes of a title at most, the zero included */
+/* The name that the program gave it, escaped and cut; or an empty text. */
+const char *baton_lua_given_name(const struct baton_process *process);
 /* Writes "process 7", or "process 7 'name'" with the name escaped and cut. Returns `text`, which
    has BATON_TITLE bytes. Async-signal-safe except for snprintf. Outside the VM, too. */
 const char *baton_lua_title(const struct baton_process *process, char *text);

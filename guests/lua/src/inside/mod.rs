@@ -9,6 +9,7 @@
 //! | `profile` | `what`, `seconds`, `rate` | samples (`profile/`) |
 //! | `top` | `rows`, `sort`, `filter`, `again` | the processes that use most, and totals (`top.rs`) |
 //! | `set` | `name`, `value` | the new value (`set.rs`) |
+//! | `trace` | `seconds`, or null | a file for Perfetto, in parts, and its numbers (`trace/`) |
 //! | `heap` | | all objects, in parts (`heap.rs`) |
 
 mod heap;
@@ -21,6 +22,7 @@ pub(crate) mod stacks;
 mod stop;
 mod symbols;
 mod top;
+pub(crate) mod trace;
 
 use crate::answers;
 use baton_core::vm::Vm;
@@ -144,6 +146,7 @@ impl Session for Questions {
                 };
                 profile::answer(vm, with, &control, part)
             }
+            "trace" => trace::answer(vm, with, part),
             "kill" => {
                 require_all(self.access, "changes the program")?;
                 kill::answer(vm, with)
@@ -157,8 +160,8 @@ impl Session for Questions {
                 heap::answer(vm, part)
             }
             other => Err(format!(
-                "{} does not know the question '{other}': 'stacks', 'top', 'profile', 'metrics', \
-                 'parameters', 'set', 'kill' or 'heap' expected",
+                "{} does not know the question '{other}': 'stacks', 'top', 'profile', 'trace', \
+                 'metrics', 'parameters', 'set', 'kill' or 'heap' expected",
                 Program.program()
             )),
         }

@@ -6,11 +6,13 @@
 mod heap;
 mod metrics;
 mod profile;
+mod progress;
 mod rights;
 mod set;
 mod stacks;
 mod started;
 mod top;
+mod trace;
 
 use baton_observe::client::{self, AttachError, Connection};
 use clap::{Args, Parser, Subcommand};
@@ -19,7 +21,9 @@ use std::io::{IsTerminal, Write};
 use std::os::raw::c_int;
 
 /// The names of the commands.
-const COMMANDS: [&str; 6] = ["heap", "metrics", "profile", "set", "stacks", "top"];
+const COMMANDS: [&str; 7] = [
+    "heap", "metrics", "profile", "set", "stacks", "top", "trace",
+];
 
 /// The exit status for a wrong command line.
 const MISUSE: c_int = 2;
@@ -48,6 +52,9 @@ enum Command {
     Profile(profile::ProfileOptions),
     /// Shows a live table of the processes that use most, and what the VM does
     Top(top::TopOptions),
+    /// Writes what happens in a program, or a script, as a file for Perfetto: who runs, who waits
+    /// for what, and who wakes whom
+    Trace(trace::TraceOptions),
     /// Takes a snapshot of a program's heap, or shows what has grown between two snapshots
     Heap(heap::HeapOptions),
     /// Shows the parameters of a program, or sets one while the program runs
@@ -85,6 +92,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
         Command::Metrics(options) => metrics::run(&options),
         Command::Profile(options) => profile::run(&options),
         Command::Top(options) => top::run(&options),
+        Command::Trace(options) => trace::run(&options),
         Command::Heap(options) => heap::run(&options),
         Command::Set(options) => set::run(&options),
     };

@@ -1,16 +1,13 @@
 //! `baton profile`.
 
 use super::started::Target;
-use super::{print, print_json};
+use super::{print, print_json, progress};
 use baton_formats::profile::{Format, Measure};
 use baton_lua::answers::profile;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// How many functions the table on the terminal has.
@@ -79,7 +76,8 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
     let mut add_part = |part: Value| profile::add_part(&mut profile, part);
     let what = measure.key();
     let with = json!({ "what": what, "seconds": options.duration, "rate": options.rate });
-    let asked = with_progress(options.duration, || {
+    let time = Duration::from_secs_f64(options.duration.clamp(0.0, 1e6));
+    let asked = progress::during("profiling", time, || {
         target.connection.ask("profile", with, &mut add_part)
     });
     profile.duration = began.elapsed();
@@ -96,29 +94,4 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
         false => print(&summary.top(MOST_FUNCTIONS).to_string())?,
     }
     ended
-}
-
-/// Shows on a terminal how much of the time has passed while `work` runs.
-fn with_progress<R>(seconds: f64, work: impl FnOnce() -> R) -> R {
-    const STEP: Duration = Duration::from_millis(100);
-    let done = AtomicBool::new(false);
-    let steps = (seconds / STEP.as_secs_f64()).ceil() as u64;
-    let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("profiling {wide_bar} {eta} left") {
-        bar.set_style(style);
-    }
-    thread::scope(|threads| {
-        threads.spawn(|| {
-            // Relaxed: only the end of a display.
-            while !done.load(Ordering::Relaxed) {
-                thread::sleep(STEP);
-                bar.inc(1);
-            }
-            bar.finish_and_clear();
-        });
-        let result = work();
-        // Relaxed: as above.
-        done.store(true, Ordering::Relaxed);
-        result
-    })
 }

@@ -220,6 +220,15 @@ impl<W: Write> TraceWriter<W> {
         self.append_event(at, message)
     }
 
+    /// Flushes the output.
+    ///
+    /// # Errors
+    ///
+    /// Those of the output.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Flushes the output and returns it. A slice that has not ended lasts until the end of the
     /// trace.
     ///

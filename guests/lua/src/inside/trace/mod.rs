@@ -1,0 +1,249 @@
+//! Traces as files for Perfetto: of the next seconds, or of the last ones.
+//!
+//! The runtime notes events (`baton_core::trace`). A thread beside the VM takes them in looks, and
+//! makes a file of them.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | answers observers |
+//! | `batch.rs` | reads events in a look, with names |
+//! | `convert.rs` | makes tracks, slices and arrows of them |
+//! | `words.rs`, `summary.rs` | words, and numbers |
+//! | `ending.rs` | the last events of a program that ends |
+
+mod batch;
+mod convert;
+pub(crate) mod ending;
+mod summary;
+mod words;
+
+use batch::{Batch, Known};
+use baton_core::vm::{NoLook, Vm};
+use baton_observe::observer::Part;
+use baton_observe::protocol::Bytes;
+use baton_sys::clock::Instant as Moment;
+use convert::Converter;
+use ending::Listed;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+use summary::Summary;
+
+/// How long to wait for a moment to read.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same when the program ends.
+const AT_END: Duration = Duration::from_millis(200);
+
+/// How often events are sent.
+const SENDING: Duration = Duration::from_millis(200);
+
+/// How often events are read, unless there are many.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// The number of bytes of the file in one part.
+const PART: usize = 64 * 1024;
+
+/// The details of the question.
+#[derive(Deserialize)]
+struct TraceWanted {
+    /// For how long, in seconds. Without it, the events that the parameter `flight` keeps.
+    seconds: Option<f64>,
+}
+
+/// Sends a trace file in parts. Returns its summary.
+pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, String> {
+    let wanted = TraceWanted::deserialize(with)
+        .map_err(|error| format!("a number 'seconds', or null, expected: {error}"))?;
+    let out = Parts {
+        part,
+        bytes: Vec::with_capacity(PART),
+    };
+    // Until all is sent: the end of the program waits for it.
+    let listed = Listed::new();
+    let (out, summary) = match wanted.seconds {
+        Some(seconds) if !(0.01..=3600.0).contains(&seconds) => {
+            return Err(format!("from 0.01 to 3600 seconds expected, got {seconds}"));
+        }
+        Some(seconds) => next(vm, &listed, Duration::from_secs_f64(seconds), out)?,
+        None => last(vm, &listed, out)?,
+    };
+    // A part, as the program may end before it has written the answer.
+    (out.part)(json!({ "summary": summary })).map_err(|error| error.to_string())?;
+    Ok(Value::Null)
+}
+
+/// Sends what is written to it.
+struct Parts<'a> {
+    part: Part<'a>,
+    bytes: Vec<u8>,
+}
+
+impl Write for Parts<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() >= PART {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let bytes = Bytes(std::mem::replace(&mut self.bytes, Vec::with_capacity(PART)));
+        (self.part)(json!({ "trace": bytes }))
+    }
+}
+
+/// A reader of a VM's trace, which is noted for as long as there are any.
+struct Reader<'vm> {
+    vm: &'vm Vm,
+    listed: &'vm Listed,
+    known: Known,
+}
+
+impl<'vm> Reader<'vm> {
+    /// Reads from now on; or, with `all`, from the oldest event that is kept, if any are.
+    fn begin(vm: &'vm Vm, listed: &'vm Listed, all: bool) -> Result<(Reader<'vm>, u64), String> {
+        let share = listed.share();
+        let begin = vm.look(PATIENCE, move |view| {
+            let is_kept = view.is_traced();
+            let now = (is_kept || !all).then(|| view.begin_trace())?;
+            share.begin_at(if all { 0 } else { now });
+            Some(now)
+        });
+        let now = begin.map_err(refusal)?.ok_or_else(|| {
+            "the program keeps no events: set its parameter flight to a number of seconds first"
+                .to_owned()
+        })?;
+        let known = Known::default();
+        Ok((Reader { vm, listed, known }, now))
+    }
+
+    /// The next events. Waits for no longer than `patience`.
+    fn read(&mut self, patience: Duration) -> Result<Batch, NoLook> {
+        let (share, mut known) = (self.listed.share(), std::mem::take(&mut self.known));
+        let (batch, known) = self.vm.look(patience, move |view| {
+            let batch = share.read(view, batch::MOST, &mut known);
+            (batch, known)
+        })?;
+        self.known = known;
+        Ok(batch)
+    }
+
+    /// Writes all that is left, up to event number `end`, and what processes are in then.
+    fn finish<W: Write>(
+        mut self,
+        mut converter: Converter<W>,
+        end: u64,
+    ) -> io::Result<(W, Summary)> {
+        let patience = match end {
+            u64::MAX => AT_END,
+            _ => PATIENCE,
+        };
+        loop {
+            let Ok(batch) = self.read(patience) else {
+                break;
+            };
+            let is_done = batch.reading.next >= end.min(batch.end);
+            converter.add(batch)?;
+            if is_done {
+                break;
+            }
+        }
+        let standing = match self.listed.rest() {
+            Some(rest) => {
+                converter.add(rest.batch)?;
+                rest.standing
+            }
+            None => {
+                let seen = self.vm.look(patience, |view| batch::standing(view));
+                seen.unwrap_or_default()
+            }
+        };
+        converter.finish(Moment::now(), standing)
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        // If there is no moment, the program ends, or computes for long.
+        let _ = self.vm.look(AT_END, |view| view.end_trace());
+    }
+}
+
+fn refusal(why: NoLook) -> String {
+    match why {
+        NoLook::Ended => "the program is ending".to_owned(),
+        NoLook::KeptInside => format!(
+            "for {} s there was no moment to read the trace: a process computes inside the VM \
+             without a safepoint; try later",
+            PATIENCE.as_secs()
+        ),
+    }
+}
+
+fn failed(error: io::Error) -> String {
+    format!("cannot write the trace: {error}")
+}
+
+/// Traces the VM for some time.
+fn next<W: Write>(
+    vm: &Vm,
+    listed: &Listed,
+    time: Duration,
+    out: W,
+) -> Result<(W, Summary), String> {
+    let until = Instant::now() + time;
+    let mut converter = Converter::new(out, Moment::now()).map_err(failed)?;
+    let (mut reader, _) = Reader::begin(vm, listed, false)?;
+    let mut sent_at = Instant::now();
+    let end = loop {
+        let (batch, mut ends) = match reader.read(BETWEEN_LOOKS) {
+            Ok(batch) => (Some(batch), false),
+            Err(NoLook::Ended) => (None, true),
+            Err(NoLook::KeptInside) => (None, Listed::sleep(Duration::ZERO)),
+        };
+        let (mut has_more, mut end) = (false, u64::MAX);
+        if let Some(batch) = batch {
+            (has_more, end) = (batch.reading.has_more, batch.end);
+            converter
+                .add_threads(&vm.native_threads())
+                .map_err(failed)?;
+            converter.add(batch).map_err(failed)?;
+        }
+        let now = Instant::now();
+        if now >= sent_at + SENDING {
+            converter.flush().map_err(failed)?;
+            sent_at = now;
+        }
+        if !has_more {
+            ends |= Listed::sleep(BETWEEN_LOOKS.min(until.saturating_duration_since(now)));
+        }
+        if ends {
+            break u64::MAX;
+        }
+        if now >= until {
+            break end;
+        }
+    };
+    reader.finish(converter, end).map_err(failed)
+}
+
+/// Writes the events that are kept.
+fn last<W: Write>(vm: &Vm, listed: &Listed, out: W) -> Result<(W, Summary), String> {
+    let (mut reader, end) = Reader::begin(vm, listed, true)?;
+    let mut batch = reader.read(PATIENCE).map_err(refusal)?;
+    // What is older was not to be kept.
+    batch.reading.lost = 0;
+    let begin = batch
+        .events
+        .first()
+        .map_or_else(Moment::now, |event| event.at);
+    let mut converter = Converter::new(out, begin).map_err(failed)?;
+    converter
+        .add_threads(&vm.native_threads())
+        .map_err(failed)?;
+    converter.add(batch).map_err(failed)?;
+    reader.finish(converter, end).map_err(failed)
+}
