@@ -128,6 +128,19 @@ BATON_INSIDE void baton_safepoint_in_call(const void *vm);
 BATON_INSIDE void baton_step_aside(const void *vm);
 /* For traces: the calling process begins to collect garbage, or ends that. */
 BATON_INSIDE void baton_trace_garbage(const void *vm, int begins);
+/* Traces the VM from now on. Returns the number of the next event. */
+BATON_INSIDE uint64_t baton_begin_trace(const void *vm);
+/* Ends that. Returns the events from number `begin` on, for baton_write_trace, which frees them. */
+struct baton_trace;
+BATON_INSIDE struct baton_trace *baton_end_trace(const void *vm, uint64_t begin);
+/* Writes a file for Perfetto. Returns 0 and writes a message if it cannot. */
+BATON_ANY_THREAD int baton_write_trace(
+    struct baton_trace *trace, const char *path, char *message, size_t size);
+/* Writes a file with the events that the parameter flight keeps, if it keeps any, and says where.
+   `why` is a word for the name of the file. */
+BATON_INSIDE void baton_write_flight(const void *vm, const char *why);
+/* To be called before the program ends otherwise than by the end of its main process. */
+BATON_INSIDE void baton_before_exit(const void *vm);
 /* In a simulated run: how many steps were made since the last call. Writes how many to make until
    the next call. Returns whether the process calls baton_safepoint now. */
 BATON_INSIDE int baton_count_steps(const void *vm, uint32_t steps, uint32_t *until_next);

@@ -114,4 +114,6 @@ function inspect.heap(path)
   return answer_to("heap", path)[1]
 end
 
+inspect.trace = questions.trace
+
 return inspect

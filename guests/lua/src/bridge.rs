@@ -5,7 +5,7 @@
 //! them raises a Lua error: their callers do. The functions for synchronization objects and timers
 //! are in `objects`.
 
-use crate::inside::trace::ending::copy_rest;
+use crate::inside::trace::calls::before_end;
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
     SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
@@ -362,7 +362,7 @@ bridge! {
     }
 
     fn baton_stop(vm) {
-        copy_rest(&vm);
+        before_end(&vm);
         vm.stop();
     }
 }

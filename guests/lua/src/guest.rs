@@ -1,7 +1,9 @@
 //! Lua as a guest of the runtime.
 
 use crate::call_times;
-use crate::inside::{self, stacks, target};
+use crate::inside::trace::calls::before_end;
+use crate::inside::trace::flight;
+use crate::inside::{self, program, stacks, target};
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{ProcessId, Wording};
@@ -19,7 +21,7 @@ unsafe extern "C" {
     fn baton_lua_switched(from: *mut c_void, to: *mut c_void);
     fn baton_lua_arrived(process: *mut c_void);
     fn baton_lua_retake_policy(process: *mut c_void) -> c_int;
-    fn baton_lua_warn_blocked(process: *mut c_void);
+    fn baton_lua_warn_blocked(process: *mut c_void) -> c_int;
     fn baton_lua_has_delayed(vm: *const c_void) -> c_int;
     fn baton_lua_warn_thread(holder: *mut c_void, waiter: *mut c_void, is_bound: c_int);
     fn baton_lua_request_safepoint(process: *mut c_void);
@@ -159,7 +161,10 @@ impl Guest for LuaGuest {
 
     fn warn_blocked(&self, user_data: usize) {
         // SAFETY: as for `retake_policy`.
-        unsafe { baton_lua_warn_blocked(pointer(user_data)) }
+        let has_warned = unsafe { baton_lua_warn_blocked(pointer(user_data)) != 0 };
+        if has_warned && let Some(vm) = program() {
+            flight::write_beside(vm, "stall");
+        }
     }
 
     fn has_delayed(&self) -> bool {
@@ -199,6 +204,8 @@ impl Guest for LuaGuest {
         if let Some(later) = self.next_check(inside) {
             return Some(later);
         }
+        flight::write_now(inside, "deadlock");
+        before_end(inside);
         self.report(inside, "deadlock: no process can ever run again", true);
         std::process::exit(1);
     }

@@ -2,11 +2,13 @@
 
 use crate::guest::LuaGuest;
 use crate::inside;
+use crate::inside::trace::calls::trace_run;
 use baton_core::recording::Recording;
 use baton_core::sched::SpawnOptions;
 use baton_core::vm::{Spawned, Vm};
 use baton_sys::{overflow, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// A `lua_CFunction`.
@@ -31,12 +33,14 @@ unsafe extern "C" {
 }
 
 /// A simulated run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Simulation {
     /// The seed that decides what chance decides.
     pub seed: u64,
     /// Where the run is recorded, if it is; see [`Recording`].
     pub recording: Option<Recording>,
+    /// The file that the run is written to as a trace, if it is.
+    pub trace: Option<PathBuf>,
     /// Called last, with the exit status, if the program ends with another status than 0.
     pub failed: Option<extern "C" fn(c_int)>,
 }
@@ -108,6 +112,9 @@ pub unsafe fn run_program(
         vm.simulate(simulation.seed);
         if let Some(recording) = simulation.recording {
             vm.record(recording);
+        }
+        if let Some(path) = simulation.trace {
+            trace_run(&vm, path);
         }
         // SAFETY: there is no Lua state yet, and no other thread.
         unsafe { baton_lua_simulate(simulation.seed, simulation.failed) };

@@ -7,6 +7,11 @@
 #include "runtime.h"
 
 static const char *program_name = "baton";
+static int has_reported;
+
+int baton_standalone_has_reported(void) {
+  return has_reported;
+}
 
 const char *baton_standalone_name(void) {
   return program_name;
@@ -33,8 +38,10 @@ void baton_standalone_report(lua_State *L) {
 int baton_standalone_reported(lua_State *L, int status) {
   if (status != LUA_OK && baton_lua_main_was_killed())
     lua_pop(L, 1);
-  else if (status != LUA_OK)
+  else if (status != LUA_OK) {
     baton_standalone_report(L);
+    has_reported = 1;
+  }
   return status;
 }
 

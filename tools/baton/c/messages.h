@@ -22,6 +22,9 @@ void baton_standalone_report(lua_State *L);
    status. */
 int baton_standalone_reported(lua_State *L, int status);
 
+/* Whether there was an error. */
+int baton_standalone_has_reported(void);
+
 /* lua_pcall with the message handler of chunks. Meanwhile, SIGINT raises an
    error. */
 int baton_standalone_call(lua_State *L, int nargs, int nresults);

@@ -28,6 +28,10 @@ int baton_lua_has_rest(lua_State *L);
    that it ends with is then not reported. Never raises. */
 int baton_lua_main_was_killed(void);
 
+/* Called when the program is about to end because of an error that was
+   reported. Writes what the parameter flight keeps. Never raises. */
+void baton_lua_write_flight(lua_State *L);
+
 /* With `write`, the library passes text for stdout and stderr to `write`
    first, which returns whether it has taken the text. It is called on any
    thread, outside the VM. Never raises. */

@@ -228,6 +228,7 @@ static int status_of(lua_State *L, const Invocation *call, Errand errand) {
 int baton_standalone(lua_State *L) {
   static int has_begun;
   Invocation call = {0};
+  int status;
   /* called again, by a program that found this function with debug.getinfo */
   if (has_begun)
     return luaL_error(L, "the command line has been read");
@@ -237,6 +238,9 @@ int baton_standalone(lua_State *L) {
   luaL_checkversion(L);
   if (call.argc > 0 && call.argv[0][0] != '\0')
     baton_standalone_set_name(call.argv[0]);
-  lua_pushinteger(L, status_of(L, &call, baton_read_command_line(&call)));
+  status = status_of(L, &call, baton_read_command_line(&call));
+  if (status != EXIT_SUCCESS && baton_standalone_has_reported())
+    baton_lua_write_flight(L);
+  lua_pushinteger(L, status);
   return 1;
 }

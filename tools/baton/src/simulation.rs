@@ -114,6 +114,7 @@ impl Call {
             _ => Next::Run(Simulation {
                 seed: call.first,
                 recording: call.decisions.map(own_recording),
+                trace: None,
                 failed: call
                     .may_explain()
                     .then_some(explain_failure as extern "C" fn(c_int)),
@@ -127,6 +128,7 @@ impl Call {
         Next::Run(Simulation {
             seed: self.first,
             recording,
+            trace: None,
             failed: None,
         })
     }

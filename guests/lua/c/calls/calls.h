@@ -60,7 +60,7 @@ void baton_lua_note_function_that_ends(lua_CFunction function);
 int baton_lua_retake_policy(struct baton_process *process);
 
 /* warnings.c */
-void baton_lua_warn_blocked(struct baton_process *process);
+int baton_lua_warn_blocked(struct baton_process *process);
 /* Names the C function that a process is in; an empty text if it is in none. Outside, while its
    state does not change. */
 void baton_lua_name_call(struct baton_process *process, char *text, size_t size);

@@ -102,36 +102,36 @@ static void warn_of_module(struct baton_process *process, const lua_State *L, co
 
 int baton_lua_has_delayed(const struct baton_vm *vm) { return vm->collector_caused_delay; }
 
-static void warn_of_collector(void) {
+static int warn_of_collector(void) {
   static int was_warned;
   /* relaxed: it orders nothing */
-  if (__atomic_exchange_n(&was_warned, 1, __ATOMIC_RELAXED)) return;
+  if (__atomic_exchange_n(&was_warned, 1, __ATOMIC_RELAXED)) return 0;
   baton_lua_warn("baton: warning: the garbage collector keeps all processes waiting, in a piece of "
                  "its work that cannot be interrupted. It is the shorter, the less is "
                  "alive and the smaller the tables are; call collectgarbage 'step' rather than "
                  "have all collected at once; or raise "
                  "process.params.warn_blocked if this is meant.\n");
+  return 1;
 }
 
 /* }====================================================== */
 
 /* On the monitor's thread, which owns the VM at that moment, or on the call's own thread. Allocates
    nothing and raises nothing. */
-void baton_lua_warn_blocked(struct baton_process *process) {
+int baton_lua_warn_blocked(struct baton_process *process) {
   struct baton_policy_of_call policy;
   lua_State *L;
   char title[BATON_TITLE], name[160];
   lua_CFunction function;
-  if (process->global == NULL) return;
+  if (process->global == NULL) return 0;
   if (process->vm->collector_caused_delay) {
     process->vm->collector_caused_delay = 0;
-    warn_of_collector();
-    return;
+    return warn_of_collector();
   }
   L = baton_lua_innermost(process);
   function = baton_lua_running_function(L);
-  if (function == NULL || function == function_that_ends) return;
-  if (was_warned_of(OF_ALL, function)) return;
+  if (function == NULL || function == function_that_ends) return 0;
+  if (was_warned_of(OF_ALL, function)) return 0;
   name_function(process, L, name, sizeof name);
   if (process->criticals > 0)
     baton_lua_warn("baton: warning: %s: %s, called inside process.critical, keeps all other "
@@ -148,6 +148,7 @@ void baton_lua_warn_blocked(struct baton_process *process) {
                    "pieces, or raise process.params.warn_blocked "
                    "if this is meant.\n",
         baton_lua_title(process, title), name);
+  return 1;
 }
 
 /* The call of `holder` occupies the native thread that `waiter` and others need. Outside the VM,

@@ -80,9 +80,34 @@ static int stop(lua_State *L) {
   return 0;
 }
 
+/* trace(f, path): calls f and writes what happens meanwhile to a file. Returns what f returns. */
+static int trace(lua_State *L) {
+  const void *executor = baton_lua_caller(L)->vm->executor;
+  const char *path = luaL_checkstring(L, 2);
+  struct baton_trace *events;
+  char message[300];
+  uint64_t begin;
+  int status, is_written;
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 2);
+  lua_insert(L, 1); /* the path stays below the results */
+  baton_enter(L);
+  begin = baton_begin_trace(executor);
+  baton_leave(L);
+  status = lua_pcall(L, 0, LUA_MULTRET, 0);
+  baton_enter(L);
+  events = baton_end_trace(executor, begin);
+  baton_leave(L);
+  is_written = baton_write_trace(events, path, message, sizeof message);
+  if (status != LUA_OK) return lua_error(L);
+  if (!is_written) return luaL_error(L, "%s", message);
+  return lua_gettop(L) - 1;
+}
+
 int baton_lua_open_inspect(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"begin", begin}, {"take", take}, {"descriptor", descriptor}, {"stop", stop}, {NULL, NULL}};
+      {"begin", begin}, {"take", take}, {"descriptor", descriptor}, {"stop", stop},
+      {"trace", trace}, {NULL, NULL}};
   size_t size;
   const char *source = baton_lua_source("inspect", &size);
   if (luaL_newmetatable(L, INQUIRY)) {

@@ -127,6 +127,23 @@ void baton_lua_keep_thread(int on) {
   baton_leave(process->L);
 }
 
+static void before_exit(lua_State *L) {
+  struct baton_process *process = baton_lua_here(L);
+  if (process == NULL || process->vm->closing) return;
+  baton_enter(L);
+  baton_before_exit(process->vm->executor);
+  baton_leave(L);
+}
+
+/* The program ends by an error. */
+void baton_lua_write_flight(lua_State *L) {
+  struct baton_process *process = baton_lua_here(L);
+  if (process == NULL || process->vm->closing) return;
+  baton_enter(L);
+  baton_write_flight(process->vm->executor, "error");
+  baton_leave(L);
+}
+
 /* os.exit([code [, close]]) */
 static int exit_program(lua_State *L) {
   int status = EXIT_SUCCESS;
@@ -147,6 +164,8 @@ static int exit_program(lua_State *L) {
       baton_lua_finish(L, 0);
       close_state(process);
     }
+  } else {
+    before_exit(L);
   }
   exit(status);
   return 0;

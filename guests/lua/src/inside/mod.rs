@@ -95,6 +95,11 @@ pub(crate) unsafe fn renew_in_child() {
     }
 }
 
+/// The VM that observers ask about.
+pub(crate) fn program() -> Option<&'static Arc<Vm>> {
+    VM.get()
+}
+
 /// How long the program has run. A fork's child counts its parent's time, too.
 fn uptime() -> Duration {
     BEGAN.get().map(Instant::elapsed).unwrap_or_default()

@@ -9,11 +9,15 @@
 //! | `batch.rs` | reads events in a look, with names |
 //! | `convert.rs` | makes tracks, slices and arrows of them |
 //! | `words.rs`, `summary.rs` | words, and numbers |
+//! | `flight.rs` | files of what led to a deadlock, a stall or an error |
+//! | `calls.rs` | what the C half calls |
 //! | `ending.rs` | the last events of a program that ends |
 
 mod batch;
+pub(crate) mod calls;
 mod convert;
-pub(crate) mod ending;
+mod ending;
+pub(crate) mod flight;
 mod summary;
 mod words;
 

@@ -1,0 +1,152 @@
+//! What the C half calls for traces: of a function, at an error, and at the end of the program.
+
+use super::convert::Converter;
+use super::ending::copy_rest;
+use super::{batch, flight};
+use crate::bridge::write_message;
+use baton_core::sched::CarrierId;
+use baton_core::vm::{Inside, Vm};
+use baton_sys::clock::Instant;
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+/// Events that were taken from the VM, to be written.
+pub(crate) struct Taken {
+    batch: batch::Batch,
+    standing: Vec<batch::Standing>,
+    threads: Vec<(CarrierId, i32)>,
+    at: Instant,
+}
+
+impl Taken {
+    /// The events from number `from` on.
+    pub(super) fn new(inside: &Inside<'_>, from: u64) -> Taken {
+        let threads = inside.native_threads();
+        let (batch, standing) = inside.view(|view| {
+            let batch = batch::read(view, from, usize::MAX, &mut batch::Known::default());
+            (batch, batch::standing(view))
+        });
+        Taken {
+            batch,
+            standing,
+            threads,
+            at: Instant::now(),
+        }
+    }
+
+    /// The same, if the first ones were not to be kept anyway.
+    pub(super) fn without_losses(mut self) -> Taken {
+        self.batch.reading.lost = 0;
+        self
+    }
+
+    pub(super) fn write(self, out: impl Write) -> io::Result<()> {
+        let begin = self.batch.events.first().map_or(self.at, |event| event.at);
+        let mut converter = Converter::new(out, begin)?;
+        converter.add_threads(&self.threads)?;
+        converter.add(self.batch)?;
+        converter.finish(self.at, self.standing)?;
+        Ok(())
+    }
+
+    fn write_to(self, path: &Path) -> io::Result<()> {
+        self.write(BufWriter::new(File::create(path)?))
+    }
+}
+
+/// Where a simulated run is written as a trace.
+static OF_RUN: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Has the whole run written as a trace at its end. Before the VM runs.
+pub(crate) fn trace_run(vm: &Vm, path: PathBuf) {
+    *OF_RUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+    vm.trace_from_start();
+}
+
+/// To be called inside the VM before the program ends, or the VM is stopped.
+pub(crate) fn before_end(inside: &Inside<'_>) {
+    copy_rest(inside);
+    let path = OF_RUN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(path) = path else {
+        return;
+    };
+    if let Err(error) = Taken::new(inside, 0).write_to(&path) {
+        // An error of this write cannot be reported.
+        let _ = writeln!(
+            io::stderr(),
+            "baton: cannot write {}: {error}",
+            path.display()
+        );
+    }
+}
+
+/// See `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_before_exit(vm: &Vm) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    before_end(&unsafe { Inside::assume(vm) });
+}
+
+/// See `baton.h`.
+///
+/// # Safety
+/// `why` is a C string.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_write_flight(vm: &Vm, why: *const c_char) {
+    // SAFETY: the caller's condition; the C half calls this inside the VM (`baton.h`).
+    let (why, inside) = unsafe { (CStr::from_ptr(why), Inside::assume(vm)) };
+    flight::write_now(&inside, &why.to_string_lossy());
+}
+
+/// See `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_begin_trace(vm: &Vm) -> u64 {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    unsafe { Inside::assume(vm) }.view(|view| view.begin_trace())
+}
+
+/// See `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_end_trace(vm: &Vm, begin: u64) -> *mut Taken {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let inside = unsafe { Inside::assume(vm) };
+    let taken = Taken::new(&inside, begin);
+    inside.view(|view| view.end_trace());
+    Box::into_raw(Box::new(taken))
+}
+
+/// See `baton.h`.
+///
+/// # Safety
+/// `taken` is a result of `baton_end_trace` that was not written yet, `path` a C string, and
+/// `message` writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_write_trace(
+    taken: *mut Taken,
+    path: *const c_char,
+    message: *mut c_char,
+    size: usize,
+) -> c_int {
+    // SAFETY: the caller's conditions.
+    let (taken, path) = unsafe { (Box::from_raw(taken), CStr::from_ptr(path)) };
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    match taken.write_to(path) {
+        Ok(()) => 1,
+        Err(error) => {
+            let why = format!("cannot write {}: {error}", path.display());
+            // SAFETY: the caller's condition.
+            unsafe { write_message(message, size, &why) };
+            0
+        }
+    }
+}
