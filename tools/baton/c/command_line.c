@@ -120,6 +120,12 @@ static Errand read_simulation(Invocation *call, const char *option,
     return read_limit(value, &simulation->limit)
                ? RUN
                : refuse(call, option, "'%s' needs seconds, such as 2 or 0.5\n");
+  if (is(option, "--trace")) {
+    simulation->trace = value;
+    return value != NULL && value[0] != '\0'
+               ? RUN
+               : refuse(call, option, "'%s' needs a file to write\n");
+  }
   if (!read_count(value, 0, MOST_RUNS, &runs))
     return refuse(call, option, "'%s' needs a number of runs, or 0\n");
   simulation->explain = (int)runs;
@@ -128,7 +134,8 @@ static Errand read_simulation(Invocation *call, const char *option,
 
 static int is_about_simulation(const char *option) {
   return is(option, "--simulate") || is(option, "--jobs") ||
-         is(option, "--limit") || is(option, "--explain");
+         is(option, "--limit") || is(option, "--explain") ||
+         is(option, "--trace");
 }
 
 /* Reads argv[*i], an option other than "-" and "--". If its value is an
@@ -266,6 +273,7 @@ void baton_print_usage(const char *program_name, const Invocation *call) {
           "  --jobs n         simulate n seeds at once\n"
           "  --limit s        a simulated run fails after s seconds\n"
           "  --explain n      explain a failing seed by n runs at most\n"
+          "  --trace file     write the simulated run, or the failing one\n"
           "  --        stop handling options\n"
           "  -         stop handling options and execute stdin\n",
           program_name);
@@ -295,6 +303,8 @@ static const char help_text[] =
   "              has failed\n"
   "  --explain runs  with --simulate: explain a failing run by so many runs at\n"
   "              most (200), in half a minute; 0: do not explain it\n"
+  "  --trace file  with --simulate: write the run, or the failing one with its\n"
+  "              fewest preemptions, as a trace for ui.perfetto.dev\n"
   "  --          end of the options\n"
   "  -           end of the options; run the input\n"
   "  --help      show this text\n"
@@ -305,7 +315,12 @@ static const char help_text[] =
   "                 waits for, and who holds that\n"
   "  top PID        show a live table of a running program's processes\n"
   "  profile PID    find out where a running program spends its time; also\n"
-  "                 profile script [args]; --alloc: what it allocates\n"
+  "                 profile script [args]; --alloc: what it allocates
+"
+  "  trace PID      write what happens in a running program for ui.perfetto.dev;
+"
+  "                 also trace script [args]
+"
   "  metrics PID    write the counters of a running program as OpenMetrics\n"
   "  heap PID       take a snapshot of a running program's heap; heap --diff a b\n"
   "                 shows what has grown between two\n"

@@ -18,6 +18,7 @@ typedef struct Simulation {
   unsigned jobs;         /* --jobs; 0: not given */
   double limit;          /* --limit, in seconds; 0: none */
   int explain;           /* --explain; -1: not given */
+  const char *trace;     /* --trace; NULL: not given */
   int reads_input;       /* the program itself comes from the input */
   int options_end;       /* as in Invocation */
 } Simulation;

@@ -60,6 +60,7 @@ struct AskedSimulation {
     jobs: c_uint,
     limit: f64,
     explain: c_int,
+    trace: *const c_char,
     reads_input: c_int,
     options_end: c_int,
 }
@@ -119,7 +120,7 @@ fn take_role() -> Option<&'static str> {
 }
 
 /// Options that are not for a run itself. Each has a value.
-const NOT_FOR_A_RUN: [&[u8]; 3] = [b"--jobs", b"--limit", b"--explain"];
+const NOT_FOR_A_RUN: [&[u8]; 4] = [b"--jobs", b"--limit", b"--explain", b"--trace"];
 
 /// The most runs of an explanation, unless the command line says otherwise.
 const MOST_RUNS: usize = 200;
@@ -157,6 +158,9 @@ unsafe fn simulation_asked(argc: c_int, argv: *mut *mut c_char) -> Option<simula
     // SAFETY: as for `argument`, as the text is a part of one.
     let decisions =
         (!asked.decisions.is_null()).then(|| unsafe { CStr::from_ptr(asked.decisions) });
+    // SAFETY: as above.
+    let trace = (!asked.trace.is_null()).then(|| unsafe { CStr::from_ptr(asked.trace) });
+    let trace = trace.map(|path| OsStr::from_bytes(path.to_bytes()));
     Some(simulation::Call {
         all_arguments: (0..count(argc)).map(argument).collect(),
         arguments,
@@ -167,6 +171,8 @@ unsafe fn simulation_asked(argc: c_int, argv: *mut *mut c_char) -> Option<simula
         jobs: usize::try_from(asked.jobs).unwrap_or(1).max(1),
         limit: (asked.limit > 0.0).then(|| Duration::from_secs_f64(asked.limit)),
         explain: usize::try_from(asked.explain).unwrap_or(MOST_RUNS),
+        // The program may change its directory.
+        trace: trace.and_then(|path| std::path::absolute(path).ok()),
         reads_input: asked.reads_input != 0,
         directory: std::env::current_dir().ok(),
     })

@@ -44,10 +44,12 @@ const THIS_PROGRAM: &CStr = c"/proc/self/exe";
 /// The variable that tells a program its role; `BATON_SIMULATION` of c/command_line.h.
 const ROLE: &str = "BATON_SIMULATION";
 
-/// The roles: run the program; run it and record the run in the file that follows; explain why the
-/// run ended with the status that follows.
+/// The roles: run the program; run it and record the run in the file that follows; do that, too, and
+/// write a trace to the file in the next line; explain why the run ended with the status that
+/// follows.
 const RUN: &str = "run";
 const RECORD: &str = "record=";
+const TRACE: &str = "trace=";
 const EXPLAIN: &str = "explain=";
 
 /// How to continue.
@@ -77,6 +79,8 @@ pub(crate) struct Call {
     pub(crate) limit: Option<Duration>,
     /// The most runs that an explanation takes.
     pub(crate) explain: usize,
+    /// Where to write the run as a trace.
+    pub(crate) trace: Option<PathBuf>,
     /// The program itself comes from the input, so that it can be run only once.
     pub(crate) reads_input: bool,
     /// The directory at the start. The program may change it.
@@ -102,9 +106,17 @@ impl Call {
             start_again_with_fixed_addresses(call, fixed);
         }
         match take_role() {
-            Some(RUN) => call.run_as_child(call.decisions.map(own_recording)),
+            Some(RUN) => call.run_as_child(call.decisions.map(own_recording), None),
             Some(role) if role.starts_with(RECORD) => {
-                call.run_as_child(Some(shared_recording(&role[RECORD.len()..])))
+                call.run_as_child(Some(shared_recording(&role[RECORD.len()..])), None)
+            }
+            Some(role) if role.starts_with(TRACE) => {
+                let (record, file) = role[TRACE.len()..].split_once('\n').unwrap_or_default();
+                let recording = match record {
+                    "" => call.decisions.map(own_recording),
+                    record => Some(shared_recording(record)),
+                };
+                call.run_as_child(recording, Some(PathBuf::from(file)))
             }
             Some(role) if role.starts_with(EXPLAIN) => {
                 let status = role[EXPLAIN.len()..].parse().unwrap_or(1);
@@ -114,7 +126,7 @@ impl Call {
             _ => Next::Run(Simulation {
                 seed: call.first,
                 recording: call.decisions.map(own_recording),
-                trace: None,
+                trace: call.trace.clone(),
                 failed: call
                     .may_explain()
                     .then_some(explain_failure as extern "C" fn(c_int)),
@@ -122,19 +134,26 @@ impl Call {
         }
     }
 
-    fn run_as_child(&self, recording: Option<Recording>) -> Next {
+    fn run_as_child(&self, recording: Option<Recording>, trace: Option<PathBuf>) -> Next {
         // A refusal only means that an interrupted search leaves a run behind.
         let _ = prctl::set_pdeathsig(Signal::SIGKILL);
         Next::Run(Simulation {
             seed: self.first,
             recording,
-            trace: None,
+            trace,
             failed: None,
         })
     }
 
     fn may_explain(&self) -> bool {
         self.explain > 0 && !self.reads_input
+    }
+
+    /// The role of a run that is written as a trace. `record` is the file where it is recorded, if it
+    /// is. `None` if no trace is wanted.
+    fn trace_role(&self, record: &str) -> Option<String> {
+        let file = self.trace.as_ref()?;
+        Some(format!("{TRACE}{record}\n{}", file.display()))
     }
 
     fn given_decisions(&self) -> Option<Vec<RunDecision>> {

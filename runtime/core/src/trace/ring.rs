@@ -38,11 +38,16 @@ pub(crate) struct Ring {
     keep: Duration,
 }
 
+/// Room for so many chunks is asked for: more than there can be. Memory of this size comes right
+/// from the system, so a simulated run finds its objects at the same addresses if it is traced. It
+/// does not exist before it is used.
+const ROOM: usize = 1 << 14;
+
 impl Ring {
     /// Makes an empty ring, which keeps events for `keep`, and no longer than there is room.
     pub(crate) fn new(keep: Duration) -> Ring {
         Ring {
-            full: VecDeque::with_capacity(MOST_CHUNKS),
+            full: VecDeque::with_capacity(ROOM),
             open: Vec::with_capacity(CHUNK),
             first: 0,
             keep,

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
     if !COMMANDS.contains(&first) {
         return None;
     }
-    let command = match CommandLine::try_parse_from(arguments) {
+    let command = match CommandLine::try_parse_from(with_options_first(arguments)) {
         Ok(line) => line.command,
         Err(error) => {
             // An error of this write cannot be reported.
@@ -104,6 +104,17 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
             1
         }
     })
+}
+
+/// `baton trace PID OPTIONS` as `baton trace OPTIONS PID`. What follows a script is the script's.
+fn with_options_first(arguments: &[OsString]) -> Vec<OsString> {
+    let mut arguments = arguments.to_vec();
+    let text = |place: usize| arguments.get(place).and_then(|word| word.to_str());
+    let is_number = text(2).is_some_and(|word| word.parse::<u32>().is_ok());
+    if is_number && text(3).is_some_and(|word| word.starts_with('-')) {
+        arguments[2..].rotate_left(1);
+    }
+    arguments
 }
 
 fn attach(common: &Common, write: bool) -> Result<Connection, AttachError> {

@@ -51,11 +51,7 @@ fn explain(call: &Call, seed: u64, known: Option<Failure>, ending: Option<Ending
             return;
         }
     };
-    let role = format!(
-        "{RECORD}/proc/{}/fd/{}",
-        std::process::id(),
-        file.as_raw_fd()
-    );
+    let record = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
     // Recorded runs are slower. So the limit of the search counts only for a run that it has ended.
     let hangs = known
         .as_ref()
@@ -63,7 +59,8 @@ fn explain(call: &Call, seed: u64, known: Option<Failure>, ending: Option<Ending
     let mut runs = Runs {
         call,
         seed,
-        role,
+        role: format!("{RECORD}{record}"),
+        record,
         recording,
         until: Instant::now() + MOST_TIME,
         limit: call.limit.filter(|_| hangs),
@@ -87,9 +84,9 @@ fn explain(call: &Call, seed: u64, known: Option<Failure>, ending: Option<Ending
     if let Some(run) = recorded {
         runs.expect(run.took);
     }
-    Shown::of(&recording)
-        .minimized(&mut runs, &failure)
-        .print(seed, &runs);
+    let shown = Shown::of(&recording).minimized(&mut runs, &failure);
+    shown.print(seed, &runs);
+    shown.trace(&runs, &failure);
 }
 
 /// The runs of an explanation.
@@ -97,6 +94,8 @@ struct Runs<'a> {
     call: &'a Call,
     seed: u64,
     role: String,
+    /// The path of the recording.
+    record: String,
     recording: Recording,
     until: Instant,
     /// The time limit of a run.
@@ -273,6 +272,31 @@ impl Shown {
         }
         (self.decisions, self.is_done) = (result.decisions, result.is_done);
         self
+    }
+
+    /// Makes the run with the decisions that are left once more, and writes it as a trace, if that is
+    /// wanted.
+    fn trace(&self, runs: &Runs<'_>, failure: &Failure) {
+        let Some((role, file)) = runs
+            .call
+            .trace_role(&runs.record)
+            .zip(runs.call.trace.as_ref())
+        else {
+            return;
+        };
+        runs.recording
+            .prepare(self.recorded.as_ref().map(|_| &self.decisions[..]));
+        let run = runs.call.run(runs.seed, &role, runs.limit);
+        let failed = run.as_ref().ok().and_then(Failure::of);
+        match failed {
+            Some(failed) if failed == *failure && failed.ending == Ending::TookTooLong => {
+                eprintln!("baton: a run that is killed leaves no trace");
+            }
+            Some(failed) if failed == *failure => {
+                eprintln!("baton: {} has this run, in virtual time", file.display());
+            }
+            _ => eprintln!("baton: traced, the run ends otherwise: it does not repeat itself"),
+        }
     }
 
     fn print(&self, seed: u64, runs: &Runs<'_>) {

@@ -62,13 +62,16 @@ pub(super) fn run(call: &Call) -> c_int {
 impl Search<'_> {
     /// Runs seeds until there are none, or one has failed.
     fn work(&self) {
+        let is_only = self.call.first == self.call.last;
+        let traced = self.call.trace_role("").filter(|_| is_only);
+        let role = traced.as_deref().unwrap_or(RUN);
         while let Some(seed) = self.next() {
-            let run = self.call.run(seed, RUN, self.call.limit);
+            let run = self.call.run(seed, role, self.call.limit);
             match run {
                 Ok(run) if run.ending == Ending::NotNeeded => return,
                 Ok(run) if run.ending == Ending::Exited(0) => {
                     self.progress.inc(1);
-                    if self.call.first == self.call.last {
+                    if is_only {
                         *lock(&self.succeeded) = Some(run);
                     }
                 }
@@ -137,6 +140,11 @@ fn report(call: &Call, seed: u64, run: &Run) -> c_int {
     };
     if call.may_explain() {
         explanation::of_run(call, seed, run);
+    } else if call.first < call.last
+        && let Some(role) = call.trace_role("")
+        && let Err(error) = call.run(seed, &role, call.limit)
+    {
+        eprintln!("baton: cannot trace the run with the seed {seed}: {error}");
     }
     status
 }

@@ -59,20 +59,22 @@ impl Taken {
     }
 }
 
-/// Where a simulated run is written as a trace.
-static OF_RUN: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// Where a simulated run is written as a trace, and the program whose run that is.
+static OF_RUN: Mutex<Option<(PathBuf, u32)>> = Mutex::new(None);
 
 /// Has the whole run written as a trace at its end. Before the VM runs.
 pub(crate) fn trace_run(vm: &Vm, path: PathBuf) {
-    *OF_RUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+    let run = (path, std::process::id());
+    *OF_RUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
     vm.trace_from_start();
 }
 
 /// To be called inside the VM before the program ends, or the VM is stopped.
 pub(crate) fn before_end(inside: &Inside<'_>) {
     copy_rest(inside);
-    let path = OF_RUN.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(path) = path else {
+    let run = OF_RUN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // A fork's child is not the program that is simulated.
+    let Some((path, _)) = run.filter(|&(_, program)| program == std::process::id()) else {
         return;
     };
     if let Err(error) = Taken::new(inside, 0).write_to(&path) {

@@ -15,6 +15,9 @@ pub(crate) struct NotedWake {
     pub(crate) due: Option<u64>,
 }
 
+/// The number of notes for which there is room at first.
+const ROOM: usize = 1 << 13;
+
 /// The notes. None are made unless there is a clock: the scheduler itself reads none.
 #[derive(Debug, Default)]
 pub(in crate::sched) struct NotedWakes {
@@ -42,7 +45,8 @@ impl<C> Scheduler<C> {
     /// Notes waits that end from now on, with the time by this clock; `None` ends that.
     pub(crate) fn note_wakes(&mut self, clock: Option<fn() -> Instant>) {
         self.wakes.clock = clock;
-        self.wakes.noted.clear();
+        // Room for many is not in the way of the guest's objects (see `trace/ring.rs`).
+        self.wakes.noted = Vec::with_capacity(if clock.is_some() { ROOM } else { 0 });
     }
 
     /// Says whether what is done from now on comes from outside of the VM, and not from the current
