@@ -8,7 +8,7 @@ use baton_core::sched::SpawnOptions;
 use baton_core::vm::{Spawned, Vm};
 use baton_sys::{overflow, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// A `lua_CFunction`.
@@ -33,14 +33,14 @@ unsafe extern "C" {
 }
 
 /// A simulated run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Simulation {
     /// The seed that decides what chance decides.
     pub seed: u64,
     /// Where the run is recorded, if it is; see [`Recording`].
     pub recording: Option<Recording>,
     /// The file that the run is written to as a trace, if it is.
-    pub trace: Option<PathBuf>,
+    pub trace: Option<&'static Path>,
     /// Called last, with the exit status, if the program ends with another status than 0.
     pub failed: Option<extern "C" fn(c_int)>,
 }

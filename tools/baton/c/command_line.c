@@ -229,6 +229,9 @@ static Errand check_simulation(Invocation *call) {
   if (simulation->reads_input && simulation->limit > 0)
     return refuse(call, "--limit",
                   "'%s' needs a script or -e: the program's input is empty\n");
+  if (simulation->reads_input && simulation->trace != NULL)
+    return refuse(call, "--trace",
+                  "'%s' needs a script or -e: the program's input is empty\n");
   return RUN;
 }
 

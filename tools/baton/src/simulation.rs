@@ -98,8 +98,9 @@ impl Call {
         let call = CALL.get_or_init(|| self);
         let fixed = personality::get();
         let is_fixed = fixed.is_ok_and(|now| now.contains(Persona::ADDR_NO_RANDOMIZE));
-        if call.first < call.last || call.limit.is_some() {
-            // A child has one seed and no limit, so this is no child.
+        if call.first < call.last || call.limit.is_some() || call.trace.is_some() {
+            // A child has one seed, no limit and no trace, so this is no child. A traced run is one
+            // so that it has the same arguments, and objects at the same addresses, as without.
             return Next::Done(search::run(call));
         }
         if !is_fixed && std::env::var_os(ROLE).is_none() {
@@ -116,7 +117,7 @@ impl Call {
                     "" => call.decisions.map(own_recording),
                     record => Some(shared_recording(record)),
                 };
-                call.run_as_child(recording, Some(PathBuf::from(file)))
+                call.run_as_child(recording, Some(Path::new(file)))
             }
             Some(role) if role.starts_with(EXPLAIN) => {
                 let status = role[EXPLAIN.len()..].parse().unwrap_or(1);
@@ -126,7 +127,7 @@ impl Call {
             _ => Next::Run(Simulation {
                 seed: call.first,
                 recording: call.decisions.map(own_recording),
-                trace: call.trace.clone(),
+                trace: None,
                 failed: call
                     .may_explain()
                     .then_some(explain_failure as extern "C" fn(c_int)),
@@ -134,7 +135,7 @@ impl Call {
         }
     }
 
-    fn run_as_child(&self, recording: Option<Recording>, trace: Option<PathBuf>) -> Next {
+    fn run_as_child(&self, recording: Option<Recording>, trace: Option<&'static Path>) -> Next {
         // A refusal only means that an interrupted search leaves a run behind.
         let _ = prctl::set_pdeathsig(Signal::SIGKILL);
         Next::Run(Simulation {

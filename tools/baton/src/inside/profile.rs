@@ -76,7 +76,7 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
     let mut add_part = |part: Value| profile::add_part(&mut profile, part);
     let what = measure.key();
     let with = json!({ "what": what, "seconds": options.duration, "rate": options.rate });
-    let time = Duration::from_secs_f64(options.duration.clamp(0.0, 1e6));
+    let time = Duration::try_from_secs_f64(options.duration).unwrap_or_default();
     let asked = progress::during("profiling", time, || {
         target.connection.ask("profile", with, &mut add_part)
     });

@@ -61,6 +61,12 @@ struct Busy {
 pub(super) fn run(options: &TraceOptions) -> Result<(), String> {
     let failed =
         |error: std::io::Error| format!("cannot write {}: {error}", options.output.display());
+    if !(0.01..=3600.0).contains(&options.duration) {
+        return Err(format!(
+            "from 0.01 to 3600 seconds expected, got {}",
+            options.duration
+        ));
+    }
     let mut target = Target::reach(&options.target)?;
     let mut file = BufWriter::new(File::create(&options.output).map_err(failed)?);
     let mut summary = None;
@@ -78,11 +84,7 @@ pub(super) fn run(options: &TraceOptions) -> Result<(), String> {
     let with = json!({ "seconds": seconds });
     let ask = || target.connection.ask("trace", with, &mut write_part);
     let asked = match seconds {
-        Some(seconds) => progress::during(
-            "tracing",
-            Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
-            ask,
-        ),
+        Some(seconds) => progress::during("tracing", Duration::from_secs_f64(seconds), ask),
         None => ask(),
     };
     let ended = target.finish();

@@ -17,6 +17,7 @@ pub(crate) mod signals;
 pub(crate) mod skip;
 mod stream;
 mod threads;
+pub(crate) mod trace;
 
 use std::ffi::OsStr;
 use std::io::Write;

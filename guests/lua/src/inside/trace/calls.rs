@@ -11,7 +11,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
@@ -60,10 +60,10 @@ impl Taken {
 }
 
 /// Where a simulated run is written as a trace, and the program whose run that is.
-static OF_RUN: Mutex<Option<(PathBuf, u32)>> = Mutex::new(None);
+static OF_RUN: Mutex<Option<(&Path, u32)>> = Mutex::new(None);
 
 /// Has the whole run written as a trace at its end. Before the VM runs.
-pub(crate) fn trace_run(vm: &Vm, path: PathBuf) {
+pub(crate) fn trace_run(vm: &Vm, path: &'static Path) {
     let run = (path, std::process::id());
     *OF_RUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
     vm.trace_from_start();
@@ -77,7 +77,7 @@ pub(crate) fn before_end(inside: &Inside<'_>) {
     let Some((path, _)) = run.filter(|&(_, program)| program == std::process::id()) else {
         return;
     };
-    if let Err(error) = Taken::new(inside, 0).write_to(&path) {
+    if let Err(error) = Taken::new(inside, 0).write_to(path) {
         // An error of this write cannot be reported.
         let _ = writeln!(
             io::stderr(),
