@@ -5,7 +5,6 @@
 //! them raises a Lua error: their callers do. The functions for synchronization objects and timers
 //! are in `objects`.
 
-use crate::inside::trace::calls::before_end;
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
     SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
@@ -359,11 +358,6 @@ bridge! {
 
     fn baton_stack_used(vm, pid: u64) -> usize {
         process(pid).and_then(|pid| vm.stack_high_water(pid)).unwrap_or(0)
-    }
-
-    fn baton_stop(vm) {
-        before_end(&vm);
-        vm.stop();
     }
 }
 

@@ -60,7 +60,8 @@ fn write_name(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
 fn write_call(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
     let mut text: [c_char; SITE] = [0; SITE];
     // SAFETY: the user data is a live record of a process that is out in a call, and whose state
-    // does not change. The text has room for as many bytes as are told, and is ended by a zero byte.
+    // does not change. The text has room for as many bytes as are told, and is ended by a zero
+    // byte.
     let call = unsafe {
         baton_lua_name_call(user_data as *mut c_void, text.as_mut_ptr(), SITE);
         CStr::from_ptr(text.as_ptr())

@@ -29,7 +29,7 @@ pub use ring::{MOST_EVENTS, Reading};
 
 /// Something that happened. 32 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// When.
     pub at: Instant,
     /// What.
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn an_event_is_half_a_cache_line() {
-        assert_eq!(size_of::<Event>(), 32);
+        assert_eq!(size_of::<TraceEvent>(), 32);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod mock_guest;
 
 use baton_core::sched::{Blocker, Deadline, ProcessId, WakeReason};
-use baton_core::trace::{Event, Left, MOST_EVENTS, What};
+use baton_core::trace::{Left, MOST_EVENTS, TraceEvent, What};
 use baton_core::vm::HOME;
 use baton_sys::clock::Instant;
 use mock_guest::{Process, run, run_with};
@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// Runs `body` traced. Returns the events, without parts of names.
-fn traced(process: &Process, body: impl FnOnce() -> mock_guest::Life) -> Vec<Event> {
+fn traced(process: &Process, body: impl FnOnce() -> mock_guest::Life) -> Vec<TraceEvent> {
     let vm = &process.vm;
     let begin = vm.view(|view| view.begin_trace());
     let lived = body();
@@ -24,7 +24,7 @@ fn traced(process: &Process, body: impl FnOnce() -> mock_guest::Life) -> Vec<Eve
     events
 }
 
-fn of(events: &[Event], process: ProcessId) -> Vec<What> {
+fn of(events: &[TraceEvent], process: ProcessId) -> Vec<What> {
     let whats = events.iter().map(|event| event.what);
     whats
         .filter(|&what| process_of(what) == Some(process))

@@ -44,8 +44,8 @@ const THIS_PROGRAM: &CStr = c"/proc/self/exe";
 /// The variable that tells a program its role; `BATON_SIMULATION` of c/command_line.h.
 const ROLE: &str = "BATON_SIMULATION";
 
-/// The roles: run the program; run it and record the run in the file that follows; do that, too, and
-/// write a trace to the file in the next line; explain why the run ended with the status that
+/// The roles: run the program; run it and record the run in the file that follows; do that, too,
+/// and write a trace to the file in the next line; explain why the run ended with the status that
 /// follows.
 const RUN: &str = "run";
 const RECORD: &str = "record=";
@@ -150,8 +150,8 @@ impl Call {
         self.explain > 0 && !self.reads_input
     }
 
-    /// The role of a run that is written as a trace. `record` is the file where it is recorded, if it
-    /// is. `None` if no trace is wanted.
+    /// The role of a run that is written as a trace. `record` is the file where it is recorded, if
+    /// it is. `None` if no trace is wanted.
     fn trace_role(&self, record: &str) -> Option<String> {
         let file = self.trace.as_ref()?;
         Some(format!("{TRACE}{record}\n{}", file.display()))

@@ -260,7 +260,10 @@ fn a_program_that_was_traced_is_as_it_was() {
         trace(&program, &["-d", "0.05", "-o", &path]).succeeds();
     }
     // It keeps no events now.
-    trace(&program, &["--flight"])
+    let directory = directory();
+    let file = directory.path().join("x.pftrace");
+    let path = file.to_string_lossy().into_owned();
+    trace(&program, &["--flight", "-o", &path])
         .ends_with(1)
         .complained("set its parameter flight");
     program.signal_until_it_ends("KILL");
@@ -285,7 +288,9 @@ fn a_client_that_goes_ends_the_trace() {
         client.wait().expect("it ends");
     }
     harness::heap::await_that("nobody traces it", || {
-        !trace(&program, &["--flight"]).stderr.is_empty()
+        !trace(&program, &["--flight", "-o", "/dev/null"])
+            .stderr
+            .is_empty()
     });
     program.signal_until_it_ends("KILL");
 }

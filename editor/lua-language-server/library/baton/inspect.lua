@@ -125,4 +125,12 @@ function inspect.heap(path) end
 ---@field objects integer how many
 ---@field bytes integer their bytes
 
+---Calls a function, and writes what happens meanwhile in the whole program to a file, for
+---<https://ui.perfetto.dev>. Returns what the function returns. An error of the function is raised
+---after the file was written.
+---@param f fun(): ...
+---@param path string
+---@return any ...
+function inspect.trace(f, path) end
+
 return inspect

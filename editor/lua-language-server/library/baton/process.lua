@@ -643,6 +643,7 @@ function Barrier:wait(timeout) end
 ---@field thread_idle number seconds after which a native thread without work ends
 ---@field stack_size integer bytes of address space of a new process's C stack
 ---@field warn_blocked number seconds that a C function may keep all others waiting unwarned
+---@field flight number seconds of events that are kept for a trace; 0: none are
 ---@field preemptive boolean false: processes switch only where they wait or yield
 ---@field deadlock "warn" | "raise" what happens when a lock would close a cycle of locks
 

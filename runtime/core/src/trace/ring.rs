@@ -1,6 +1,6 @@
 //! The ring of events: chunks, of which the oldest is used again when there are enough.
 
-use super::Event;
+use super::TraceEvent;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ pub struct Reading {
 #[derive(Debug)]
 pub(crate) struct Ring {
     /// Chunks that are full, the oldest first.
-    full: VecDeque<Vec<Event>>,
+    full: VecDeque<Vec<TraceEvent>>,
     /// The chunk that is being filled.
-    open: Vec<Event>,
+    open: Vec<TraceEvent>,
     /// The number of the oldest event that is kept.
     first: u64,
     /// Events that are older than this are no longer needed.
@@ -60,7 +60,7 @@ impl Ring {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: TraceEvent) {
         if self.open.len() == CHUNK {
             self.begin_chunk(event);
         }
@@ -69,7 +69,7 @@ impl Ring {
 
     #[cold]
     #[inline(never)]
-    fn begin_chunk(&mut self, newest: Event) {
+    fn begin_chunk(&mut self, newest: TraceEvent) {
         let mut spare = None;
         while let Some(oldest) = self.full.front() {
             let end = oldest.last().map_or(newest.at, |last| last.at);
@@ -90,7 +90,7 @@ impl Ring {
     }
 
     /// Appends the events from number `from` on to `into`, at most `most`.
-    pub(crate) fn read(&self, from: u64, most: usize, into: &mut Vec<Event>) -> Reading {
+    pub(crate) fn read(&self, from: u64, most: usize, into: &mut Vec<TraceEvent>) -> Reading {
         let begin = from.max(self.first).min(self.end());
         let mut next = begin;
         let until = self.end().min(begin.saturating_add(most as u64));
@@ -116,8 +116,8 @@ mod tests {
     use crate::trace::What;
     use baton_sys::clock::Instant;
 
-    fn event(number: u64) -> Event {
-        Event {
+    fn event(number: u64) -> TraceEvent {
+        TraceEvent {
             at: Instant::from_nanos(number),
             what: What::IdleEnds,
         }
@@ -131,7 +131,7 @@ mod tests {
         ring
     }
 
-    fn numbers(events: &[Event]) -> Vec<u64> {
+    fn numbers(events: &[TraceEvent]) -> Vec<u64> {
         events.iter().map(|event| event.at.as_nanos()).collect()
     }
 

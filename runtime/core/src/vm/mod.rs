@@ -245,6 +245,8 @@ pub(crate) struct Inner {
     recorder: Option<recorder::Recorder>,
     /// While the VM is traced: what has happened.
     tracer: Option<tracing::Tracer>,
+    /// How many read that.
+    trace_readers: u32,
 }
 
 /// Bits: why the running process is asked for a safepoint.
@@ -280,8 +282,8 @@ mod slow_reason {
 /// A message from another thread to the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Post {
-    /// The foreign call of this process returned, or called back, at that time. After a callback, the
-    /// process has foreign frames on the carrier.
+    /// The foreign call of this process returned, or called back, at that time. After a callback,
+    /// the process has foreign frames on the carrier.
     Returned(ProcessId, Option<CarrierId>, Instant),
     /// Make this waiting process runnable with the given value (from foreign threads and signal
     /// forwarders).
@@ -320,8 +322,6 @@ pub struct Vm {
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     looks: Asked<look::Look>,
-    /// How many read the trace.
-    trace_readers: AtomicU32,
     monitor: Arc<Monitor>,
     /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
     wake_up_timer: Option<WakeUpTimer>,
@@ -386,6 +386,7 @@ impl Vm {
                 slice_divisor: 1.0,
                 recorder: None,
                 tracer: None,
+                trace_readers: 0,
             }),
             lock: Mutex::new(lock::state::LockState::default()),
             hints: hints::Hints::new(),
@@ -406,7 +407,6 @@ impl Vm {
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
             looks: Asked::default(),
-            trace_readers: AtomicU32::new(0),
             monitor,
             watch: Mutex::new(decide::PollState::default()),
             parameters,

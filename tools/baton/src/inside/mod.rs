@@ -110,8 +110,9 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
 fn with_options_first(arguments: &[OsString]) -> Vec<OsString> {
     let mut arguments = arguments.to_vec();
     let text = |place: usize| arguments.get(place).and_then(|word| word.to_str());
+    let takes_scripts = matches!(text(1), Some("trace" | "profile"));
     let is_number = text(2).is_some_and(|word| word.parse::<u32>().is_ok());
-    if is_number && text(3).is_some_and(|word| word.starts_with('-')) {
+    if takes_scripts && is_number && text(3).is_some_and(|word| word.starts_with('-')) {
         arguments[2..].rotate_left(1);
     }
     arguments

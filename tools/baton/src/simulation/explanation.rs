@@ -274,8 +274,8 @@ impl Shown {
         self
     }
 
-    /// Makes the run with the decisions that are left once more, and writes it as a trace, if that is
-    /// wanted.
+    /// Makes the run with the decisions that are left once more, and writes it as a trace, if that
+    /// is wanted.
     fn trace(&self, runs: &Runs<'_>, failure: &Failure) {
         let Some((role, file)) = runs
             .call

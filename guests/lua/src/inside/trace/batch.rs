@@ -3,7 +3,7 @@
 use super::super::stacks;
 use crate::wording::WORDING;
 use baton_core::sched::{Blocker, ProcessId, State};
-use baton_core::trace::{Event, Reading, What};
+use baton_core::trace::{Reading, TraceEvent, What};
 use baton_core::vm::View;
 use baton_sys::clock::Instant;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ const MOST_STANDING: usize = 10_000;
 
 /// Events, and what is known of what they name.
 pub(super) struct Batch {
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<TraceEvent>,
     pub(super) reading: Reading,
     /// The number of the next event of the VM.
     pub(super) end: u64,

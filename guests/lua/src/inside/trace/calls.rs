@@ -1,63 +1,16 @@
 //! What the C half calls for traces: of a function, at an error, and at the end of the program.
 
-use super::convert::Converter;
 use super::ending::copy_rest;
-use super::{batch, flight};
+use super::flight;
+use super::taken::Taken;
 use crate::bridge::write_message;
-use baton_core::sched::CarrierId;
 use baton_core::vm::{Inside, Vm};
-use baton_sys::clock::Instant;
 use std::ffi::{CStr, OsStr, c_char, c_int};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-
-/// Events that were taken from the VM, to be written.
-pub(crate) struct Taken {
-    batch: batch::Batch,
-    standing: Vec<batch::Standing>,
-    threads: Vec<(CarrierId, i32)>,
-    at: Instant,
-}
-
-impl Taken {
-    /// The events from number `from` on.
-    pub(super) fn new(inside: &Inside<'_>, from: u64) -> Taken {
-        let threads = inside.native_threads();
-        let (batch, standing) = inside.view(|view| {
-            let batch = batch::read(view, from, usize::MAX, &mut batch::Known::default());
-            (batch, batch::standing(view))
-        });
-        Taken {
-            batch,
-            standing,
-            threads,
-            at: Instant::now(),
-        }
-    }
-
-    /// The same, if the first ones were not to be kept anyway.
-    pub(super) fn without_losses(mut self) -> Taken {
-        self.batch.reading.lost = 0;
-        self
-    }
-
-    pub(super) fn write(self, out: impl Write) -> io::Result<()> {
-        let begin = self.batch.events.first().map_or(self.at, |event| event.at);
-        let mut converter = Converter::new(out, begin)?;
-        converter.add_threads(&self.threads)?;
-        converter.add(self.batch)?;
-        converter.finish(self.at, self.standing)?;
-        Ok(())
-    }
-
-    fn write_to(self, path: &Path) -> io::Result<()> {
-        self.write(BufWriter::new(File::create(path)?))
-    }
-}
 
 /// Where a simulated run is written as a trace, and the program whose run that is.
 static OF_RUN: Mutex<Option<(&Path, u32)>> = Mutex::new(None);
@@ -85,6 +38,16 @@ pub(crate) fn before_end(inside: &Inside<'_>) {
             path.display()
         );
     }
+}
+
+/// See `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_stop(vm: &Vm) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let inside = unsafe { Inside::assume(vm) };
+    before_end(&inside);
+    inside.stop();
 }
 
 /// See `baton.h`.

@@ -5,14 +5,14 @@
 //! | of a process | what it does: it runs, is runnable, waits, is suspended, or is out in a call |
 //! | of a native thread | the process that runs on it, a call, or an idle wait |
 //!
-//! The track of a process has one slice at a time, in which only pieces of the collector's work lie.
-//! An arrow goes from the process that wakes or spawns another one to that one.
+//! The track of a process has one slice at a time, in which only pieces of the collector's work
+//! lie. An arrow goes from the process that wakes or spawns another one to that one.
 
 use super::batch::{Batch, Named, Standing};
 use super::summary::Summary;
 use super::words;
 use baton_core::sched::{Blocker, CarrierId, ProcessId, State};
-use baton_core::trace::{Event as Happened, Left, What};
+use baton_core::trace::{Left, TraceEvent, What};
 use baton_core::vm::HOME;
 use baton_formats::trace::{CounterUnit, CounterValue, Event, Flow, TraceWriter, Track};
 use baton_sys::clock::Instant;
@@ -155,7 +155,7 @@ impl<W: Write> Converter<W> {
     }
 
     /// The name of a process that has ended is in the trace.
-    fn read_names_of_ended(&mut self, events: &[Happened]) {
+    fn read_names_of_ended(&mut self, events: &[TraceEvent]) {
         for (place, event) in events.iter().enumerate() {
             if let What::Ended { process, number } = event.what {
                 let name = name_at(&events[place + 1..]);
@@ -537,7 +537,7 @@ fn unknown(carrier: CarrierId) -> i32 {
 }
 
 /// The name that belongs to the event before these.
-fn name_at(events: &[Happened]) -> String {
+fn name_at(events: &[TraceEvent]) -> String {
     let mut bytes = Vec::new();
     for event in events {
         match event.what {

@@ -3,9 +3,9 @@
 //! The file is in the working directory, or else in the directory for temporary files. A file that
 //! exists is never overwritten.
 
-use super::calls::Taken;
 use super::ending::Listed;
 use super::last;
+use super::taken::Taken;
 use baton_core::vm::{Inside, Vm};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};

@@ -9,6 +9,7 @@
 //! | `batch.rs` | reads events in a look, with names |
 //! | `convert.rs` | makes tracks, slices and arrows of them |
 //! | `words.rs`, `summary.rs` | words, and numbers |
+//! | `taken.rs` | events that are taken at once, inside the VM |
 //! | `flight.rs` | files of what led to a deadlock, a stall or an error |
 //! | `calls.rs` | what the C half calls |
 //! | `ending.rs` | the last events of a program that ends |
@@ -19,6 +20,7 @@ mod convert;
 mod ending;
 pub(crate) mod flight;
 mod summary;
+mod taken;
 mod words;
 
 use batch::{Batch, Known};
@@ -145,10 +147,7 @@ impl<'vm> Reader<'vm> {
             u64::MAX => AT_END,
             _ => PATIENCE,
         };
-        loop {
-            let Ok(batch) = self.read(patience) else {
-                break;
-            };
+        while let Ok(batch) = self.read(patience) {
             let is_done = batch.reading.next >= end.min(batch.end);
             converter.add(batch)?;
             if is_done {

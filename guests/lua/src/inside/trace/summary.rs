@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// The maximal number of processes that are kept of those that have ended. Most programs have fewer.
+/// The maximal number of processes that are kept of those that have ended.
 const MOST_ENDED: usize = 10_000;
 
 /// How many are left when there are too many.

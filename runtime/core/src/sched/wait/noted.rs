@@ -8,7 +8,8 @@ use baton_sys::clock::Instant;
 pub(crate) struct NotedWake {
     pub(crate) at: Instant,
     pub(crate) process: ProcessId,
-    /// The current process, or the last one that was, unless a deadline or something outside of the VM has ended the wait.
+    /// The process that is current, or was last; `None` if a deadline or something outside of the
+    /// VM has ended the wait.
     pub(crate) by: Option<ProcessId>,
     pub(crate) reason: WakeReason,
     /// The deadline that came.

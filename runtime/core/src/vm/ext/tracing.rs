@@ -9,7 +9,7 @@
 
 use crate::sched::{CarrierId, NotedWake, ProcessId, State, Wording};
 use crate::trace::ring::Ring;
-use crate::trace::{Event, Left, Letters, Reading, ShortName, What};
+use crate::trace::{Left, Letters, Reading, ShortName, TraceEvent, What};
 use crate::vm::{Inner, Inside, View, Vm, slow_reason};
 use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ pub(in crate::vm) struct Tracer {
 
 impl Tracer {
     fn push(&mut self, at: Instant, what: What) {
-        self.ring.push(Event { at, what });
+        self.ring.push(TraceEvent { at, what });
     }
 
     fn push_name(&mut self, at: Instant, name: &ShortName) {
@@ -182,12 +182,9 @@ fn what_of(wake: NotedWake) -> What {
 impl Vm {
     /// Begins to note events, or ends that, by the parameter `flight` and the number of readers.
     pub(in crate::vm) fn update_tracing(&self, inner: &mut Inner) {
-        let flight = self.parameters.flight.get();
-        // Relaxed: changed by the owner, or in a look.
-        let is_read = self.trace_readers.load(Ordering::Relaxed) > 0;
-        let keep = match is_read {
-            true => Duration::MAX,
-            false => flight,
+        let keep = match inner.trace_readers {
+            0 => self.parameters.flight.get(),
+            _ => Duration::MAX,
         };
         if keep.is_zero() {
             self.stop_tracing(inner);
@@ -223,8 +220,7 @@ impl Vm {
 
     /// Forgets what happened before a fork, in the child. Those who read are not there.
     pub(in crate::vm) fn begin_trace_anew(&self, inner: &mut Inner) {
-        // Relaxed: there is no other thread.
-        self.trace_readers.store(0, Ordering::Relaxed);
+        inner.trace_readers = 0;
         if inner.tracer.is_some() {
             self.stop_tracing(inner);
             self.update_tracing(inner);
@@ -233,9 +229,10 @@ impl Vm {
 
     /// Traces this VM from its beginning. Before [`Vm::run`]. Nothing ends that.
     pub fn trace_from_start(&self) {
-        // Relaxed: before there are other threads.
-        self.trace_readers.fetch_add(1, Ordering::Relaxed);
-        self.before_run(|inner| self.update_tracing(inner));
+        self.before_run(|inner| {
+            inner.trace_readers += 1;
+            self.update_tracing(inner);
+        });
     }
 }
 
@@ -259,8 +256,7 @@ impl View<'_> {
     /// });
     /// ```
     pub fn begin_trace(&mut self) -> u64 {
-        // Relaxed: the owner's, or in a look.
-        self.vm.trace_readers.fetch_add(1, Ordering::Relaxed);
+        self.inner.trace_readers += 1;
         self.vm.update_tracing(self.inner);
         self.trace_end()
     }
@@ -268,16 +264,13 @@ impl View<'_> {
     /// Ends what [`View::begin_trace`] began. The VM is not traced any more if nobody else reads,
     /// and `flight` is zero.
     pub fn end_trace(&mut self) {
-        // Relaxed: as above. In a fork's child, there may be no readers any more.
-        let readers = self.vm.trace_readers.load(Ordering::Relaxed);
-        self.vm
-            .trace_readers
-            .store(readers.saturating_sub(1), Ordering::Relaxed);
+        // In a fork's child, there may be no readers any more.
+        self.inner.trace_readers = self.inner.trace_readers.saturating_sub(1);
         self.vm.update_tracing(self.inner);
     }
 
     /// Appends the events from number `from` on to `into`, at most `most`. About 10 ns for each.
-    pub fn read_trace(&mut self, from: u64, most: usize, into: &mut Vec<Event>) -> Reading {
+    pub fn read_trace(&mut self, from: u64, most: usize, into: &mut Vec<TraceEvent>) -> Reading {
         self.inner.take_noted_wakes();
         match &self.inner.tracer {
             Some(tracer) => tracer.ring.read(from, most, into),

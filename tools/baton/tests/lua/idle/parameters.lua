@@ -9,7 +9,7 @@ function case.every_parameter_has_its_default()
     slice = 0.010, beat = 0, window = 0.0001, spin = "learned", busy_loop_for = 0.002,
     spin_budget = 0.01, timer_slack = 0,
     thread_idle = 10, warn_blocked = 0.1, stack_size = 1 << 20, preemptive = true,
-    deadlock = "warn",
+    deadlock = "warn", flight = 0,
   }
   for name, value in pairs(params) do
     if name == "max_threads" then

@@ -1,0 +1,54 @@
+//! Events that are taken from the VM at once, inside it, and written later.
+
+use super::batch;
+use super::convert::Converter;
+use baton_core::sched::CarrierId;
+use baton_core::vm::Inside;
+use baton_sys::clock::Instant;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Events that were taken from the VM, to be written.
+pub(crate) struct Taken {
+    batch: batch::Batch,
+    standing: Vec<batch::Standing>,
+    threads: Vec<(CarrierId, i32)>,
+    at: Instant,
+}
+
+impl Taken {
+    /// The events from number `from` on.
+    pub(super) fn new(inside: &Inside<'_>, from: u64) -> Taken {
+        let threads = inside.native_threads();
+        let (batch, standing) = inside.view(|view| {
+            let batch = batch::read(view, from, usize::MAX, &mut batch::Known::default());
+            (batch, batch::standing(view))
+        });
+        Taken {
+            batch,
+            standing,
+            threads,
+            at: Instant::now(),
+        }
+    }
+
+    /// The same, if the first ones were not to be kept anyway.
+    pub(super) fn without_losses(mut self) -> Taken {
+        self.batch.reading.lost = 0;
+        self
+    }
+
+    pub(super) fn write(self, out: impl Write) -> io::Result<()> {
+        let begin = self.batch.events.first().map_or(self.at, |event| event.at);
+        let mut converter = Converter::new(out, begin)?;
+        converter.add_threads(&self.threads)?;
+        converter.add(self.batch)?;
+        converter.finish(self.at, self.standing)?;
+        Ok(())
+    }
+
+    pub(super) fn write_to(self, path: &Path) -> io::Result<()> {
+        self.write(BufWriter::new(File::create(path)?))
+    }
+}
