@@ -44,14 +44,18 @@ pub(crate) struct Ring {
 const ROOM: usize = 1 << 14;
 
 impl Ring {
-    /// Makes an empty ring, which keeps events for `keep`, and no longer than there is room.
-    pub(crate) fn new(keep: Duration) -> Ring {
-        Ring {
-            full: VecDeque::with_capacity(ROOM),
-            open: Vec::with_capacity(CHUNK),
+    /// Makes an empty ring, which keeps events for `keep`, and no longer than there is room. `None`
+    /// if memory is short.
+    pub(crate) fn new(keep: Duration) -> Option<Ring> {
+        let (mut full, mut open) = (VecDeque::new(), Vec::new());
+        full.try_reserve_exact(ROOM).ok()?;
+        open.try_reserve_exact(CHUNK).ok()?;
+        Some(Ring {
+            full,
+            open,
             first: 0,
             keep,
-        }
+        })
     }
 
     /// For how long events are kept.
@@ -79,7 +83,17 @@ impl Ring {
             self.first += oldest.len() as u64;
             spare = self.full.pop_front();
         }
-        let mut next = spare.unwrap_or_else(|| Vec::with_capacity(CHUNK));
+        let mut next = spare.unwrap_or_default();
+        if next.try_reserve_exact(CHUNK - next.len()).is_err() {
+            // Memory is short: the oldest chunk is used again, or this one if there is no other.
+            let Some(oldest) = self.full.pop_front() else {
+                self.first += self.open.len() as u64;
+                self.open.clear();
+                return;
+            };
+            self.first += oldest.len() as u64;
+            next = oldest;
+        }
         next.clear();
         self.full.push_back(std::mem::replace(&mut self.open, next));
     }
@@ -124,7 +138,7 @@ mod tests {
     }
 
     fn ring(count: u64, keep: Duration) -> Ring {
-        let mut ring = Ring::new(keep);
+        let mut ring = Ring::new(keep).expect("there is memory");
         for number in 0..count {
             ring.push(event(number));
         }

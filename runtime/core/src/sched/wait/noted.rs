@@ -16,7 +16,7 @@ pub(crate) struct NotedWake {
     pub(crate) due: Option<u64>,
 }
 
-/// The number of notes for which there is room at first.
+/// The number of notes for which there is room.
 const ROOM: usize = 1 << 13;
 
 /// The notes. None are made unless there is a clock: the scheduler itself reads none.
@@ -46,8 +46,11 @@ impl<C> Scheduler<C> {
     /// Notes waits that end from now on, with the time by this clock; `None` ends that.
     pub(crate) fn note_wakes(&mut self, clock: Option<fn() -> Instant>) {
         self.wakes.clock = clock;
-        // Room for many is not in the way of the guest's objects (see `trace/ring.rs`).
-        self.wakes.noted = Vec::with_capacity(if clock.is_some() { ROOM } else { 0 });
+        self.wakes.noted = Vec::new();
+        // Room for many is not in the way of the guest's objects (see `trace/ring.rs`). Without
+        // memory for it, nothing is noted.
+        let room = if clock.is_some() { ROOM } else { 0 };
+        let _ = self.wakes.noted.try_reserve_exact(room);
     }
 
     /// Says whether what is done from now on comes from outside of the VM, and not from the current
@@ -85,6 +88,9 @@ impl<C> Scheduler<C> {
             reason,
             due,
         };
-        self.wakes.noted.push(note);
+        // One operation may end more waits than there is room for: then the rest is left out.
+        if self.wakes.noted.len() < self.wakes.noted.capacity() {
+            self.wakes.noted.push(note);
+        }
     }
 }

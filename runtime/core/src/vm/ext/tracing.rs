@@ -196,10 +196,11 @@ impl Vm {
     }
 
     fn start_tracing(&self, inner: &mut Inner, keep: Duration) {
-        inner.tracer = Some(Tracer {
-            ring: Ring::new(keep),
-            counts: [0; 3],
-        });
+        let Some(ring) = Ring::new(keep) else {
+            return; // memory is short
+        };
+        let counts = [0; 3];
+        inner.tracer = Some(Tracer { ring, counts });
         inner.sched.note_wakes(Some(Instant::now));
         // Relaxed: only the owner writes it, except the bit `ENDED`.
         self.slow_reasons
