@@ -68,8 +68,8 @@ pub enum What {
     Due {
         /// The process that is runnable now.
         process: ProcessId,
-        /// How late, in nanoseconds.
-        lateness: u64,
+        /// The time that has come.
+        due: Instant,
     },
     /// Others run beside the foreign call of a process: it was retaken, or offloaded. A call that
     /// no others run beside is a part of the process's run. The function's name follows.

@@ -110,3 +110,5 @@ pub mod snapshot;
 pub mod stack;
 #[cfg(not(loom))]
 pub mod thread;
+#[cfg(not(loom))]
+pub mod ticks;

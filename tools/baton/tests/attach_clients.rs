@@ -140,6 +140,22 @@ fn a_wrong_or_hostile_client_harms_nobody() {
         &answer_to(&program, format!("{hello}{{\"ask\":\"set\"}}\n").as_bytes()),
         "this changes the program",
     );
+    for with in [
+        "null",
+        "[]",
+        "7",
+        "\"x\"",
+        "{\"seconds\":true}",
+        "{\"seconds\":1e400}",
+        "{\"seconds\":-1}",
+        "{\"seconds\":1e300}",
+        "{\"seconds\":[[]]}",
+        "{}",
+    ] {
+        let question = format!("{hello}{{\"ask\":\"trace\",\"with\":{with}}}\n");
+        let answer = answer_to(&program, question.as_bytes());
+        assert!(!answer.contains("summary"), "{with}: {answer}");
+    }
     let deep = format!(
         "{hello}{{\"ask\":\"stacks\",\"with\":{}\n",
         "[".repeat(60_000)

@@ -1,6 +1,7 @@
 //! The ring of events: chunks, of which the oldest is used again when there are enough.
 
-use super::TraceEvent;
+use super::{TraceEvent, What};
+use baton_sys::ticks::{Anchor, Ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -25,13 +26,38 @@ pub struct Reading {
     pub has_more: bool,
 }
 
+/// An event in the ring.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    at: Ticks,
+    what: What,
+}
+
+/// Events of some time.
+#[derive(Debug)]
+struct Chunk {
+    /// Its beginning.
+    begin: Anchor,
+    events: Vec<Kept>,
+}
+
+impl Chunk {
+    /// `None` if memory is short.
+    fn new() -> Option<Chunk> {
+        let mut events = Vec::new();
+        events.try_reserve_exact(CHUNK).ok()?;
+        let begin = Anchor::now();
+        Some(Chunk { begin, events })
+    }
+}
+
 /// The last events.
 #[derive(Debug)]
 pub(crate) struct Ring {
     /// Chunks that are full, the oldest first.
-    full: VecDeque<Vec<TraceEvent>>,
+    full: VecDeque<Chunk>,
     /// The chunk that is being filled.
-    open: Vec<TraceEvent>,
+    open: Chunk,
     /// The number of the oldest event that is kept.
     first: u64,
     /// Events that are older than this are no longer needed.
@@ -47,12 +73,11 @@ impl Ring {
     /// Makes an empty ring, which keeps events for `keep`, and no longer than there is room. `None`
     /// if memory is short.
     pub(crate) fn new(keep: Duration) -> Option<Ring> {
-        let (mut full, mut open) = (VecDeque::new(), Vec::new());
+        let mut full = VecDeque::new();
         full.try_reserve_exact(ROOM).ok()?;
-        open.try_reserve_exact(CHUNK).ok()?;
         Some(Ring {
             full,
-            open,
+            open: Chunk::new()?,
             first: 0,
             keep,
         })
@@ -64,43 +89,51 @@ impl Ring {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, event: TraceEvent) {
-        if self.open.len() == CHUNK {
-            self.begin_chunk(event);
+    pub(crate) fn push(&mut self, at: Ticks, what: What) {
+        if self.open.events.len() == CHUNK {
+            self.begin_chunk();
         }
-        self.open.push(event);
+        self.open.events.push(Kept { at, what });
     }
 
     #[cold]
     #[inline(never)]
-    fn begin_chunk(&mut self, newest: TraceEvent) {
+    fn begin_chunk(&mut self) {
+        let now = Anchor::now();
         let mut spare = None;
-        while let Some(oldest) = self.full.front() {
-            let end = oldest.last().map_or(newest.at, |last| last.at);
-            if self.full.len() + 1 < MOST_CHUNKS && newest.at - end <= self.keep {
+        while let Some(oldest) = self.full.pop_front() {
+            let next = self.full.front().unwrap_or(&self.open);
+            if self.full.len() + 2 < MOST_CHUNKS && now.at() - next.begin.at() <= self.keep {
+                self.full.push_front(oldest);
                 break;
             }
-            self.first += oldest.len() as u64;
+            self.first += oldest.events.len() as u64;
+            spare = Some(oldest);
+        }
+        // If memory is short, the oldest chunk is used again, or this one if there is no other.
+        if spare.is_none() {
+            spare = Chunk::new();
+        }
+        if spare.is_none() {
             spare = self.full.pop_front();
+            self.first += spare
+                .as_ref()
+                .map_or(0, |oldest| oldest.events.len() as u64);
         }
-        let mut next = spare.unwrap_or_default();
-        if next.try_reserve_exact(CHUNK - next.len()).is_err() {
-            // Memory is short: the oldest chunk is used again, or this one if there is no other.
-            let Some(oldest) = self.full.pop_front() else {
-                self.first += self.open.len() as u64;
-                self.open.clear();
-                return;
-            };
-            self.first += oldest.len() as u64;
-            next = oldest;
-        }
-        next.clear();
+        let Some(mut next) = spare else {
+            self.first += self.open.events.len() as u64;
+            self.open.begin = now;
+            self.open.events.clear();
+            return;
+        };
+        next.begin = now;
+        next.events.clear();
         self.full.push_back(std::mem::replace(&mut self.open, next));
     }
 
     /// The number of the next event.
     pub(crate) fn end(&self) -> u64 {
-        self.first + (self.full.len() * CHUNK + self.open.len()) as u64
+        self.first + (self.full.len() * CHUNK + self.open.events.len()) as u64
     }
 
     /// Appends the events from number `from` on to `into`, at most `most`.
@@ -108,12 +141,23 @@ impl Ring {
         let begin = from.max(self.first).min(self.end());
         let mut next = begin;
         let until = self.end().min(begin.saturating_add(most as u64));
+        let now = Anchor::now();
         while next < until {
             let place = (next - self.first) as usize;
             let chunk = self.full.get(place / CHUNK).unwrap_or(&self.open);
+            let after = match self.full.get(place / CHUNK + 1) {
+                Some(after) => after.begin,
+                None if place / CHUNK < self.full.len() => self.open.begin,
+                None => now,
+            };
+            let conversion = chunk.begin.until(after);
             let within = place % CHUNK;
-            let count = ((until - next) as usize).min(chunk.len() - within);
-            into.extend_from_slice(&chunk[within..within + count]);
+            let count = ((until - next) as usize).min(chunk.events.len() - within);
+            let events = &chunk.events[within..within + count];
+            into.extend(events.iter().map(|kept| TraceEvent {
+                at: conversion.time_of(kept.at),
+                what: kept.what,
+            }));
             next += count as u64;
         }
         Reading {
@@ -127,26 +171,30 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::What;
-    use baton_sys::clock::Instant;
+    use crate::sched::CarrierId;
+    use std::time::Instant;
 
-    fn event(number: u64) -> TraceEvent {
-        TraceEvent {
-            at: Instant::from_nanos(number),
-            what: What::IdleEnds,
+    /// An event that can be told from others.
+    fn event(number: u64) -> What {
+        What::IdleBegins {
+            carrier: CarrierId(number as u32),
         }
     }
 
     fn ring(count: u64, keep: Duration) -> Ring {
         let mut ring = Ring::new(keep).expect("there is memory");
         for number in 0..count {
-            ring.push(event(number));
+            ring.push(Ticks::now(), event(number));
         }
         ring
     }
 
     fn numbers(events: &[TraceEvent]) -> Vec<u64> {
-        events.iter().map(|event| event.at.as_nanos()).collect()
+        let number = |event: &TraceEvent| match event.what {
+            What::IdleBegins { carrier } => carrier.0.into(),
+            other => panic!("nobody has pushed {other:?}"),
+        };
+        events.iter().map(number).collect()
     }
 
     #[test]
@@ -180,12 +228,29 @@ mod tests {
     #[test]
     fn old_events_make_room_before_the_ring_is_full() {
         let chunk = CHUNK as u64;
-        let ring = ring(10 * chunk, Duration::from_nanos(2 * chunk));
+        let mut ring = ring(4 * chunk, Duration::from_millis(20));
+        let young = Instant::now();
+        while young.elapsed() < Duration::from_millis(30) {}
+        for number in 4 * chunk..6 * chunk {
+            ring.push(Ticks::now(), event(number));
+        }
         let mut events = Vec::new();
         let read = ring.read(0, usize::MAX, &mut events);
-        assert!(read.lost >= 5 * chunk, "{read:?}");
-        assert!(events.len() as u64 >= 2 * chunk, "two chunks are young");
-        assert_eq!(read.lost + events.len() as u64, 10 * chunk);
+        assert!(read.lost >= 3 * chunk, "{read:?}");
+        assert_eq!(read.lost + events.len() as u64, 6 * chunk);
+        assert!(ring.full.len() < 4, "old chunks are freed");
+    }
+
+    #[test]
+    fn times_are_in_order_and_those_of_the_clock() {
+        let before = baton_sys::clock::Instant::now();
+        let ring = ring(20_000, Duration::MAX);
+        let mut events = Vec::new();
+        let _ = ring.read(0, usize::MAX, &mut events);
+        let after = baton_sys::clock::Instant::now();
+        assert!(events.is_sorted_by_key(|event| event.at));
+        let slack = Duration::from_millis(1);
+        assert!(events[0].at + slack >= before && events[19_999].at <= after + slack);
     }
 
     #[test]

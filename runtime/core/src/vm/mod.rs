@@ -148,6 +148,7 @@ use baton_sys::owner_cell::OwnerCell;
 use baton_sys::parking::Park;
 use baton_sys::poller::{Events, Poller, WakeUpTimer};
 use baton_sys::stack::{Stack, StackPool};
+use baton_sys::ticks::Ticks;
 use ext::{fork, hooks, look, recorder, tracing, waker};
 use idle::descriptors;
 use lock::{affinity, held_threads, thread_queue};
@@ -284,7 +285,7 @@ mod slow_reason {
 pub(crate) enum Post {
     /// The foreign call of this process returned, or called back, at that time. After a callback,
     /// the process has foreign frames on the carrier.
-    Returned(ProcessId, Option<CarrierId>, Instant),
+    Returned(ProcessId, Option<CarrierId>, Ticks),
     /// Make this waiting process runnable with the given value (from foreign threads and signal
     /// forwarders).
     Wake(WaitQueueId, u64),

@@ -132,9 +132,15 @@ impl<W: Write> Converter<W> {
         for (place, event) in batch.events.iter().enumerate() {
             if !matches!(event.what, What::Name(_)) {
                 self.summary.events += 1;
-                self.last = self.last.max(time(event.at));
+                // Times that were converted in different batches may differ by some nanoseconds.
+                // But that a call has come back is noted later.
+                let at = match event.what {
+                    What::CallEnds { .. } => time(event.at),
+                    _ => time(event.at).max(self.last),
+                };
+                self.last = self.last.max(at);
                 let name = name_at(&batch.events[place + 1..]);
-                self.happened(time(event.at), event.what, &name)?;
+                self.happened(at, event.what, &name)?;
             }
         }
         Ok(())
@@ -181,8 +187,9 @@ impl<W: Write> Converter<W> {
                 let event = Event::new(at, "runnable", "runnable").with("wait", words::of(reason));
                 self.is_runnable(process, flow, event)
             }
-            What::Due { process, lateness } => {
-                let late = Duration::from_nanos(lateness);
+            What::Due { process, due } => {
+                let late = at.saturating_sub(time(due));
+                let lateness = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
                 self.summary.latest = self.summary.latest.max(late.as_secs_f64());
                 let value = CounterValue::Whole(i64::try_from(lateness).unwrap_or(i64::MAX));
                 self.out.count(self.lateness, at, value)?;

@@ -1,12 +1,12 @@
 //! Notes of waits that have ended, for a trace. The executor turns them on and takes them.
 
 use crate::sched::{ProcessId, Scheduler, WakeReason};
-use baton_sys::clock::Instant;
+use baton_sys::ticks::Ticks;
 
 /// A wait that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotedWake {
-    pub(crate) at: Instant,
+    pub(crate) at: Ticks,
     pub(crate) process: ProcessId,
     /// The process that is current, or was last; `None` if a deadline or something outside of the
     /// VM has ended the wait.
@@ -22,12 +22,15 @@ const ROOM: usize = 1 << 13;
 /// The notes. None are made unless there is a clock: the scheduler itself reads none.
 #[derive(Debug, Default)]
 pub(in crate::sched) struct NotedWakes {
-    clock: Option<fn() -> Instant>,
+    clock: Option<fn() -> Ticks>,
     noted: Vec<NotedWake>,
     /// The deadline that is being handled.
     due: Option<u64>,
     /// What is being handled was caused by no process.
     is_from_outside: bool,
+    /// When the first wait was ended by no process. Those that follow at once share this reading
+    /// of the clock.
+    since: Option<Ticks>,
 }
 
 impl NotedWakes {
@@ -39,12 +42,15 @@ impl NotedWakes {
     #[inline]
     pub(in crate::sched) fn set_due(&mut self, due: Option<u64>) {
         self.due = due;
+        if due.is_none() {
+            self.since = None;
+        }
     }
 }
 
 impl<C> Scheduler<C> {
     /// Notes waits that end from now on, with the time by this clock; `None` ends that.
-    pub(crate) fn note_wakes(&mut self, clock: Option<fn() -> Instant>) {
+    pub(crate) fn note_wakes(&mut self, clock: Option<fn() -> Ticks>) {
         self.wakes.clock = clock;
         self.wakes.noted = Vec::new();
         // Room for many is not in the way of the guest's objects (see `trace/ring.rs`). Without
@@ -58,6 +64,7 @@ impl<C> Scheduler<C> {
     #[inline]
     pub(crate) fn set_from_outside(&mut self, is_from_outside: bool) {
         self.wakes.is_from_outside = is_from_outside;
+        self.wakes.since = None;
     }
 
     #[inline]
@@ -79,7 +86,10 @@ impl<C> Scheduler<C> {
         let due = self.wakes.due;
         let has_waker = due.is_none() && !self.wakes.is_from_outside;
         let note = NotedWake {
-            at: clock(),
+            at: match has_waker {
+                true => clock(),
+                false => *self.wakes.since.get_or_insert_with(clock),
+            },
             process: self.processes.id(index),
             by: self
                 .current()

@@ -12,6 +12,7 @@ use crate::trace::ring::Ring;
 use crate::trace::{Left, Letters, Reading, ShortName, TraceEvent, What};
 use crate::vm::{Inner, Inside, View, Vm, slow_reason};
 use baton_sys::clock::Instant;
+use baton_sys::ticks::{self, Ticks};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,11 +26,12 @@ pub(in crate::vm) struct Tracer {
 }
 
 impl Tracer {
-    fn push(&mut self, at: Instant, what: What) {
-        self.ring.push(TraceEvent { at, what });
+    #[inline]
+    fn push(&mut self, at: Ticks, what: What) {
+        self.ring.push(at, what);
     }
 
-    fn push_name(&mut self, at: Instant, name: &ShortName) {
+    fn push_name(&mut self, at: Ticks, name: &ShortName) {
         for letters in Letters::parts(name.as_bytes()) {
             self.push(at, What::Name(letters));
         }
@@ -41,13 +43,13 @@ impl Inner {
     #[inline]
     pub(in crate::vm) fn trace(&mut self, what: impl FnOnce() -> What) {
         if self.tracer.is_some() {
-            self.note(Instant::now(), what());
+            self.note(Ticks::now(), what());
         }
     }
 
     /// As [`Inner::trace`], at a known time.
     #[inline]
-    pub(in crate::vm) fn trace_at(&mut self, at: Instant, what: impl FnOnce() -> What) {
+    pub(in crate::vm) fn trace_at(&mut self, at: Ticks, what: impl FnOnce() -> What) {
         if self.tracer.is_some() {
             self.note(at, what());
         }
@@ -56,7 +58,7 @@ impl Inner {
     /// Notes a switch from `from` to `to`, or to the loop of the owner's thread.
     #[inline(never)]
     pub(in crate::vm) fn trace_switch(&mut self, from: ProcessId, to: Option<ProcessId>) {
-        let now = Instant::now();
+        let now = Ticks::now();
         let left = What::Left {
             process: from,
             cause: self.cause_of_switch(from),
@@ -105,7 +107,7 @@ impl Inner {
         carrier: CarrierId,
         wording: &Wording,
     ) {
-        let now = Instant::now();
+        let now = Ticks::now();
         let left = What::Left {
             process,
             cause: Left::Calls,
@@ -122,7 +124,7 @@ impl Inner {
     /// Notes that the running process ends.
     #[cold]
     pub(in crate::vm) fn trace_end(&mut self, process: ProcessId, wording: &Wording) {
-        let now = Instant::now();
+        let now = Ticks::now();
         let user_data = self.sched.user_data(process);
         let number = (wording.number)(user_data);
         self.note(now, What::Ended { process, number });
@@ -132,7 +134,7 @@ impl Inner {
         self.note_name(now, &name);
     }
 
-    fn note(&mut self, at: Instant, what: What) {
+    fn note(&mut self, at: Ticks, what: What) {
         if self.sched.has_noted_wakes() {
             self.take_noted_wakes();
         }
@@ -141,7 +143,7 @@ impl Inner {
         }
     }
 
-    fn note_name(&mut self, at: Instant, name: &ShortName) {
+    fn note_name(&mut self, at: Ticks, name: &ShortName) {
         if let Some(tracer) = &mut self.tracer {
             tracer.push_name(at, name);
         }
@@ -160,16 +162,16 @@ impl Inner {
 
 fn what_of(wake: NotedWake) -> What {
     let NotedWake {
-        at,
         process,
         by,
         reason,
         due,
+        ..
     } = wake;
     match due {
         Some(due) => What::Due {
             process,
-            lateness: at.as_nanos().saturating_sub(due),
+            due: Instant::from_nanos(due),
         },
         None => What::Wakes {
             process,
@@ -196,12 +198,13 @@ impl Vm {
     }
 
     fn start_tracing(&self, inner: &mut Inner, keep: Duration) {
+        ticks::prepare();
         let Some(ring) = Ring::new(keep) else {
             return; // memory is short
         };
         let counts = [0; 3];
         inner.tracer = Some(Tracer { ring, counts });
-        inner.sched.note_wakes(Some(Instant::now));
+        inner.sched.note_wakes(Some(Ticks::now));
         // Relaxed: only the owner writes it, except the bit `ENDED`.
         self.slow_reasons
             .fetch_or(slow_reason::TRACED, Ordering::Relaxed);

@@ -7,13 +7,13 @@ use crate::sched::CarrierId;
 use crate::vm::inside::NO_PROCESS;
 use crate::vm::switch::slow_path::BaseStep;
 use crate::vm::{HOME, Inside, Post, Vm};
-use baton_sys::clock::Instant;
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate;
 use baton_sys::promptness;
 use baton_sys::reserve::has_room_for_a_thread;
 use baton_sys::signals::{AltStack, ThreadHandle};
 use baton_sys::thread;
+use baton_sys::ticks::Ticks;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -274,11 +274,7 @@ impl Vm {
         if let Some((process, pinned)) = returned {
             // First, so that home is free at the safepoint that the post requests.
             self.note_waiting(me, true);
-            self.post(Post::Returned(
-                process,
-                pinned.then_some(me),
-                Instant::now(),
-            ));
+            self.post(Post::Returned(process, pinned.then_some(me), Ticks::now()));
         }
     }
 

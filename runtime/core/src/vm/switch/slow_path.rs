@@ -185,7 +185,7 @@ impl Vm {
         inner.cpu.resume(inner.carrier, inner.run_started, now);
         inner.run_started = now;
         let carrier = inner.carrier;
-        inner.trace_at(Instant::from_nanos(now), || What::Runs {
+        inner.trace(|| What::Runs {
             process: pid,
             carrier,
         });
