@@ -318,12 +318,9 @@ static const char help_text[] =
   "                 waits for, and who holds that\n"
   "  top PID        show a live table of a running program's processes\n"
   "  profile PID    find out where a running program spends its time; also\n"
-  "                 profile script [args]; --alloc: what it allocates
-"
-  "  trace PID      write what happens in a running program for ui.perfetto.dev;
-"
-  "                 also trace script [args]
-"
+  "                 profile script [args]; --alloc: what it allocates\n"
+  "  trace PID      write what happens in a running program for ui.perfetto.dev;\n"
+  "                 also trace script [args]\n"
   "  metrics PID    write the counters of a running program as OpenMetrics\n"
   "  heap PID       take a snapshot of a running program's heap; heap --diff a b\n"
   "                 shows what has grown between two\n"
