@@ -95,6 +95,11 @@ fn a_process_is_followed_from_its_spawn_to_its_end() {
             ]
         );
         assert!(matches!(seen[7], What::Ended { .. }), "{seen:?}");
+        let me_runs = What::Runs {
+            process: me,
+            carrier: HOME,
+        };
+        assert_eq!(events[0].what, me_runs, "it is said first who runs");
         // The end wakes the process that joins.
         let joined = What::Wakes {
             process: me,

@@ -253,16 +253,13 @@ fn more_events_than_are_read_are_lost_and_the_rest_is_whole() {
 #[test]
 fn a_program_that_was_traced_is_as_it_was() {
     let program = ready(BUSY);
-    for _ in 0..3 {
-        let directory = directory();
-        let file = directory.path().join("x.pftrace");
-        let path = file.to_string_lossy().into_owned();
-        trace(&program, &["-d", "0.05", "-o", &path]).succeeds();
-    }
-    // It keeps no events now.
     let directory = directory();
     let file = directory.path().join("x.pftrace");
     let path = file.to_string_lossy().into_owned();
+    for _ in 0..3 {
+        trace(&program, &["-d", "0.05", "-o", &path]).succeeds();
+    }
+    // It keeps no events now.
     trace(&program, &["--flight", "-o", &path])
         .ends_with(1)
         .complained("set its parameter flight");
@@ -287,8 +284,11 @@ fn a_client_that_goes_ends_the_trace() {
         client.kill().expect("it can be killed");
         client.wait().expect("it ends");
     }
+    let directory = directory();
+    let file = directory.path().join("x.pftrace");
+    let path = file.to_string_lossy().into_owned();
     harness::heap::await_that("nobody traces it", || {
-        !trace(&program, &["--flight", "-o", "/dev/null"])
+        !trace(&program, &["--flight", "-o", &path])
             .stderr
             .is_empty()
     });
@@ -298,13 +298,13 @@ fn a_client_that_goes_ends_the_trace() {
 #[test]
 fn wrong_details_of_the_question_are_refused() {
     let program = ready(BUSY);
+    let directory = directory();
+    let file = directory.path().join("x.pftrace");
+    let path = file.to_string_lossy().into_owned();
     for duration in ["0", "1e9", "nan", "-1", "inf"] {
-        trace(
-            &program,
-            &[&format!("--duration={duration}"), "-o", "/dev/null"],
-        )
-        .ends_with(1)
-        .complained("seconds expected, got");
+        trace(&program, &[&format!("--duration={duration}"), "-o", &path])
+            .ends_with(1)
+            .complained("seconds expected, got");
     }
     trace(&program, &["-o", "/nonexistent/x.pftrace"])
         .ends_with(1)

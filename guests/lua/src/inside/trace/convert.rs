@@ -32,6 +32,7 @@ struct Process {
     runs: u64,
     /// The native thread of its call.
     calls_on: Option<CarrierId>,
+    has_ended: bool,
 }
 
 /// A native thread.
@@ -207,6 +208,7 @@ impl<W: Write> Converter<W> {
             What::Ended { process, .. } => {
                 self.close(process, at)?;
                 self.close_thread_of_running(at)?;
+                self.process(process)?.has_ended = true;
                 self.ended.push(process);
                 Ok(())
             }
@@ -225,6 +227,7 @@ impl<W: Write> Converter<W> {
             What::GarbageEnds => self.garbage_ends(at),
             What::Stalls { process } => {
                 let event = Event::new(at, "stall", "keeps all others waiting");
+                self.begin_with_trace(process, "run", "runs")?;
                 let track = self.track(process)?;
                 self.out.instant(track, &event)
             }
@@ -332,6 +335,9 @@ impl<W: Write> Converter<W> {
         let flow = Flow(self.flows);
         let title = self.process(process)?.title.clone();
         let event = Event::new(at, "wake", format!("{verb} {title}")).causing(flow);
+        if !self.process(by)?.has_ended {
+            self.begin_with_trace(by, "run", "runs")?;
+        }
         let track = self.track(by)?;
         self.out.instant(track, &event)?;
         Ok(Some(flow))
@@ -478,6 +484,7 @@ impl<W: Write> Converter<W> {
                 ran: Duration::ZERO,
                 runs: 0,
                 calls_on: None,
+                has_ended: false,
             };
             self.processes.insert(process, new);
         }

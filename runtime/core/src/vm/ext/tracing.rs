@@ -47,6 +47,14 @@ impl Inner {
         }
     }
 
+    /// Notes which process runs, for those who have not seen how it began.
+    fn trace_current(&mut self) {
+        let (current, carrier) = (self.sched.current(), self.carrier);
+        if let Some(process) = current {
+            self.trace(|| What::Runs { process, carrier });
+        }
+    }
+
     /// As [`Inner::trace`], at a known time.
     #[inline]
     pub(in crate::vm) fn trace_at(&mut self, at: Ticks, what: impl FnOnce() -> What) {
@@ -208,10 +216,7 @@ impl Vm {
         // Relaxed: only the owner writes it, except the bit `ENDED`.
         self.slow_reasons
             .fetch_or(slow_reason::TRACED, Ordering::Relaxed);
-        let (current, carrier) = (inner.sched.current(), inner.carrier);
-        if let Some(process) = current {
-            inner.trace(|| What::Runs { process, carrier });
-        }
+        inner.trace_current();
     }
 
     fn stop_tracing(&self, inner: &mut Inner) {
@@ -242,7 +247,7 @@ impl Vm {
 
 impl View<'_> {
     /// Begins to trace the VM for one more reader, who calls [`View::end_trace`] later. Returns the
-    /// number of the next event.
+    /// number of the next event, which says which process runs, if one does.
     ///
     /// ```
     /// use baton_core::trace::What;
@@ -260,9 +265,14 @@ impl View<'_> {
     /// });
     /// ```
     pub fn begin_trace(&mut self) -> u64 {
+        let begin = self.trace_end();
+        let was_traced = self.is_traced();
         self.inner.trace_readers += 1;
         self.vm.update_tracing(self.inner);
-        self.trace_end()
+        if was_traced {
+            self.inner.trace_current(); // for the new reader
+        }
+        begin
     }
 
     /// Ends what [`View::begin_trace`] began. The VM is not traced any more if nobody else reads,
