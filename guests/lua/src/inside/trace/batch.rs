@@ -26,6 +26,22 @@ pub(super) struct Batch {
     pub(super) objects: Vec<(Blocker, String)>,
 }
 
+impl Batch {
+    /// Leaves out what was before `beginning`. What is lost was earlier, too.
+    pub(super) fn keep_after(&mut self, beginning: Instant) {
+        self.events.retain(|event| event.at >= beginning);
+        self.reading.lost = 0;
+    }
+
+    /// Adds the next batch.
+    pub(super) fn continue_with(&mut self, next: Batch) {
+        self.events.extend(next.events);
+        self.processes.extend(next.processes);
+        self.objects.extend(next.objects);
+        (self.reading, self.end) = (next.reading, next.end);
+    }
+}
+
 /// A process, its number, and the name that the program gave it.
 pub(super) struct Named {
     pub(super) process: ProcessId,

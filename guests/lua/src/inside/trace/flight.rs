@@ -19,11 +19,12 @@ const MOST_FILES: u32 = 100;
 /// Writes the events that are kept, if any are, and says where. `why` is a word for the name of the
 /// file. Inside the VM, which stands still meanwhile: for a program that ends.
 pub(crate) fn write_now(inside: &Inside<'_>, why: &str) {
-    if inside.parameters.flight.get().is_zero() {
+    let keep = inside.parameters.flight.get();
+    if keep.is_zero() {
         return;
     }
     let written = create(why).and_then(|(path, file)| {
-        let taken = Taken::new(inside, 0).without_losses();
+        let taken = Taken::new(inside, 0).of_last(keep);
         taken.write(BufWriter::new(file))?;
         Ok(path)
     });

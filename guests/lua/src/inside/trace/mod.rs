@@ -236,9 +236,14 @@ fn next<W: Write>(
 /// Writes the events that are kept.
 fn last<W: Write>(vm: &Vm, listed: &Listed, out: W) -> Result<(W, Summary), String> {
     let (mut reader, end) = Reader::begin(vm, listed, true)?;
+    let beginning = Moment::now() - vm.parameters.flight.get();
     let mut batch = reader.read(PATIENCE).map_err(refusal)?;
-    // What is older was not to be kept.
-    batch.reading.lost = 0;
+    batch.keep_after(beginning);
+    while batch.events.is_empty() && batch.reading.next < end {
+        let mut next = reader.read(PATIENCE).map_err(refusal)?;
+        next.keep_after(beginning);
+        batch.continue_with(next);
+    }
     let begin = batch
         .events
         .first()

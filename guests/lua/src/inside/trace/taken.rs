@@ -8,6 +8,7 @@ use baton_sys::clock::Instant;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::time::Duration;
 
 /// Events that were taken from the VM, to be written.
 pub(crate) struct Taken {
@@ -33,9 +34,10 @@ impl Taken {
         }
     }
 
-    /// The same, if the first ones were not to be kept anyway.
-    pub(super) fn without_losses(mut self) -> Taken {
-        self.batch.reading.lost = 0;
+    /// Without what is older than the last event by more than `keep`.
+    pub(super) fn of_last(mut self, keep: Duration) -> Taken {
+        let last = self.batch.events.last().map_or(self.at, |event| event.at);
+        self.batch.keep_after(last - keep);
         self
     }
 
