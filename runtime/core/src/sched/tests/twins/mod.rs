@@ -31,7 +31,7 @@ fn whole(world: &World) -> String {
     without(world, &[])
 }
 
-/// Every field but those with these names, which are numbers.
+/// Every field but those with these names, which are numbers or lists of them.
 fn without(world: &World, names: &[&str]) -> String {
     let mut text = format!("{:?}", world.sched);
     let last = world.sched.current().map(|_| &"last");
@@ -42,12 +42,20 @@ fn without(world: &World, names: &[&str]) -> String {
             .enumerate()
             .map(|(number, part)| match number {
                 0 => part,
-                _ => part.trim_start_matches(|c: char| c.is_ascii_digit()),
+                _ => after_value(part),
             })
             .collect();
         text = parts.join(&label);
     }
     text
+}
+
+/// What follows a number or a list.
+fn after_value(text: &str) -> &str {
+    match text.strip_prefix('[') {
+        Some(list) => list.split_once(']').map_or("", |(_, rest)| rest),
+        None => text.trim_start_matches(|c: char| c.is_ascii_digit()),
+    }
 }
 
 /// The fields in which two schedulers differ.
