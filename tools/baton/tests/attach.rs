@@ -4,7 +4,7 @@
 mod harness;
 
 use harness::observed::{WAITERS, ask, assert_has, directory, observed, ready, stacks};
-use harness::{Run, Started, baton, baton_path};
+use harness::{Outcome, Run, Started, baton, baton_path};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -282,6 +282,51 @@ fn a_script_may_have_the_name_of_a_command() {
     }
 }
 
+/// What a command says of a script that says "begun", sleeps and says "over".
+fn ask_of_script(command: &str, more: &[&str]) -> Outcome {
+    let run = Run::of(baton_path());
+    let script = run.scratch().join("script.lua");
+    let code = "local process = require 'baton.process'
+                process.spawn({ name = 'sleeper' }, process.sleep, 2.5)
+                print('begun', ...)
+                io.stdout:flush()
+                process.sleep(2)
+                print 'over'";
+    fs::write(&script, code).expect("a script");
+    let run = more
+        .iter()
+        .fold(run.arg(command), |run, word| run.arg(word));
+    let outcome = run.arg(&script).arg("--with").arg("it").run();
+    outcome.succeeds();
+    assert_has(&outcome.stdout, "begun\t--with\tit\n");
+    assert_has(&outcome.stdout, "over\n");
+    outcome
+}
+
+#[test]
+fn each_command_can_start_a_script_and_runs_it_to_its_end() {
+    let stacks = ask_of_script("stacks", &[]);
+    assert_has(&stacks.stdout, "process 2 'sleeper': sleeping");
+    let metrics = ask_of_script("metrics", &["--after", "0.5"]);
+    assert_has(&metrics.stdout, "baton_spawned_total 2");
+    let heap = ask_of_script("heap", &["--after", "0.5", "--json"]);
+    assert_has(&heap.stdout, "\"classes\"");
+    let top = ask_of_script("top", &["-d", "0.5"]);
+    assert_has(&top.stdout, "sleeper");
+}
+
+#[test]
+fn a_script_that_ends_too_early_is_reported() {
+    let run = Run::of(baton_path());
+    let script = run.scratch().join("script.lua");
+    fs::write(&script, "os.exit(3)").expect("a script");
+    run.arg("stacks")
+        .arg(&script)
+        .run()
+        .ends_with(1)
+        .complained("the script has ended with the status 3 before it could be looked into");
+}
+
 #[test]
 fn help_and_mistakes_are_explained() {
     Run::of(baton_path())
@@ -293,11 +338,18 @@ fn help_and_mistakes_are_explained() {
         .arg("stacks")
         .run()
         .ends_with(2)
-        .complained("<PID>");
+        .complained("PID or SCRIPT");
     Run::of(baton_path())
         .arg("stacks")
         .arg("seven")
         .run()
-        .ends_with(2)
-        .complained("invalid value 'seven'");
+        .ends_with(1)
+        .complained("cannot open seven");
+    Run::of(baton_path())
+        .arg("stacks")
+        .arg("7")
+        .arg("8")
+        .run()
+        .ends_with(1)
+        .complained("nothing expected after the process id 7, got '8'");
 }

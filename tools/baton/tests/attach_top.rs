@@ -394,7 +394,7 @@ fn mistakes_and_help_are_explained() {
             .run()
     };
     assert_has(&run(&["--help"]).succeeds().stdout, "--delay <SECONDS>");
-    run(&[]).ends_with(2).complained("<PID>");
+    run(&[]).ends_with(2).complained("PID or SCRIPT");
     run(&["1", "-d", "0.05"])
         .ends_with(2)
         .complained("from 0.1 to 3600 seconds expected");

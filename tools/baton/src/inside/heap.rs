@@ -1,6 +1,7 @@
 //! `baton heap`.
 
-use super::{check_write, print, print_json};
+use super::started::{Start, Target};
+use super::{check_write, print, print_json, seconds};
 use baton_formats::heap::{Growth, Snapshot};
 use baton_lua::answers::heap::{HeapAnswer, Output};
 use baton_observe::client;
@@ -9,6 +10,7 @@ use baton_observe::heap::summary::Summary;
 use clap::Args;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,13 +24,18 @@ const MOST_CLASSES: usize = 20;
 
 #[derive(Args)]
 pub(super) struct HeapOptions {
-    /// The process id of the program
+    /// The process id of a running program; or a script to start, with its arguments
     #[arg(
-        value_name = "PID",
+        value_name = "PID or SCRIPT",
         required_unless_present = "diff",
-        conflicts_with = "diff"
+        conflicts_with = "diff",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
     )]
-    pid: Option<u32>,
+    target: Vec<OsString>,
+    /// Looks into a script so many seconds after its start
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    after: Duration,
     /// Writes the snapshot to a file that ends with .heapsnapshot, for Chrome's DevTools and for
     /// --diff. It has texts of the program's strings
     #[arg(short, long, value_name = "FILE", conflicts_with = "diff")]
@@ -45,10 +52,9 @@ pub(super) struct HeapOptions {
 }
 
 pub(super) fn run(options: &HeapOptions) -> Result<(), String> {
-    match (&options.diff, options.pid) {
-        (Some(files), _) => diff(&files[0], &files[1], options.json),
-        (None, Some(pid)) => take(pid, options),
-        (None, None) => Err("a process id or --diff expected".to_owned()),
+    match &options.diff {
+        Some(files) => diff(&files[0], &files[1], options.json),
+        None => take(options),
     }
 }
 
@@ -71,9 +77,15 @@ fn read(path: &Path) -> Result<Snapshot, String> {
     })
 }
 
-fn take(pid: u32, options: &HeapOptions) -> Result<(), String> {
+fn take(options: &HeapOptions) -> Result<(), String> {
     check_write(options.write)?;
-    let mut program = client::attach(pid, options.write).map_err(|error| error.to_string())?;
+    let start = Start {
+        is_open: true,
+        ..Start::default()
+    };
+    let mut target = Target::of(&options.target, start)?;
+    target.let_run(options.after)?;
+    let mut program = target.attach_in_time(options.write)?;
     // Before the program is asked: a wrong path costs it nothing.
     let output = options.output.as_deref().map(Output::create).transpose()?;
     let (graph, pause) = ask(&mut program)?;
@@ -83,9 +95,10 @@ fn take(pid: u32, options: &HeapOptions) -> Result<(), String> {
     }
     let summary = Summary::of(&living, pause);
     match options.json {
-        true => print_json(&summary),
-        false => print(&table(&summary)),
+        true => print_json(&summary)?,
+        false => print(&table(&summary))?,
     }
+    target.finish()
 }
 
 /// Reads the heap of a program. Returns it, and how long the program stood still.

@@ -1,20 +1,22 @@
 //! `baton metrics`: the counters and histograms of a program, for Prometheus and its relatives.
 
-use super::{Common, attach, print, print_json};
+use super::{Once, print, print_json};
 use clap::Args;
 use serde_json::Value;
 
 #[derive(Args)]
 pub(super) struct MetricsOptions {
     #[command(flatten)]
-    common: Common,
+    once: Once,
 }
 
 pub(super) fn run(options: &MetricsOptions) -> Result<(), String> {
-    let mut program = attach(&options.common, false).map_err(|error| error.to_string())?;
+    let mut target = options.once.target()?;
+    let mut program = target.attach_in_time(false)?;
     let answer = program.ask("metrics", Value::Null, &mut |_| Ok(()))?;
-    if options.common.json {
-        return print_json(&answer);
+    match options.once.json {
+        true => print_json(&answer)?,
+        false => print(&baton_lua::answers::metrics::text(&answer)?)?,
     }
-    print(&baton_lua::answers::metrics::text(&answer)?)
+    target.finish()
 }

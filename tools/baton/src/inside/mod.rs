@@ -16,9 +16,12 @@ mod trace;
 
 use baton_observe::client::{self, AttachError, Connection};
 use clap::{Args, Parser, Subcommand};
+use started::{Start, Target};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::ops::RangeInclusive;
 use std::os::raw::c_int;
+use std::time::Duration;
 
 /// The names of the commands.
 const COMMANDS: [&str; 7] = [
@@ -61,15 +64,41 @@ enum Command {
     Set(set::SetOptions),
 }
 
-/// What every command takes.
+/// What commands take that look once.
 #[derive(Args)]
-struct Common {
-    /// The process id of the program
-    #[arg(value_name = "PID")]
-    pid: u32,
+struct Once {
+    /// The process id of a running program; or a script to start, with its arguments
+    #[arg(
+        value_name = "PID or SCRIPT",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    target: Vec<OsString>,
+    /// Looks into a script so many seconds after its start
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    after: Duration,
     /// Writes JSON instead of text
     #[arg(long)]
     json: bool,
+}
+
+impl Once {
+    /// The program, or a script after some time.
+    fn target(&self) -> Result<Target, String> {
+        let mut target = Target::of(&self.target, Start::default())?;
+        target.let_run(self.after)?;
+        Ok(target)
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    const RANGE: RangeInclusive<f64> = 0.0..=86_400.0;
+    let seconds: Option<f64> = text.parse().ok();
+    match seconds.filter(|seconds| RANGE.contains(seconds)) {
+        Some(seconds) => Ok(Duration::from_secs_f64(seconds)),
+        None => Err("from 0 to 86400 seconds expected".to_owned()),
+    }
 }
 
 /// Runs the command that these arguments of the program ask for. Returns the exit status; `None`
@@ -110,16 +139,12 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
 fn with_options_first(arguments: &[OsString]) -> Vec<OsString> {
     let mut arguments = arguments.to_vec();
     let text = |place: usize| arguments.get(place).and_then(|word| word.to_str());
-    let takes_scripts = matches!(text(1), Some("trace" | "profile"));
+    let takes_scripts = text(1) != Some("set");
     let is_number = text(2).is_some_and(|word| word.parse::<u32>().is_ok());
     if takes_scripts && is_number && text(3).is_some_and(|word| word.starts_with('-')) {
         arguments[2..].rotate_left(1);
     }
     arguments
-}
-
-fn attach(common: &Common, write: bool) -> Result<Connection, AttachError> {
-    attach_to(common.pid, write)
 }
 
 fn attach_to(pid: u32, write: bool) -> Result<Connection, AttachError> {

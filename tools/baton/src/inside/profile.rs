@@ -1,6 +1,6 @@
 //! `baton profile`.
 
-use super::started::Target;
+use super::started::{Start, Target};
 use super::{print, print_json, progress};
 use baton_formats::profile::{Format, Measure};
 use baton_lua::answers::profile;
@@ -69,7 +69,8 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
         )),
         None => None,
     };
-    let mut target = Target::reach(&options.target)?;
+    let mut target = Target::of(&options.target, Start::default())?;
+    let mut connection = target.attach_in_time(false)?;
     let measure = options.measure();
     let mut profile = profile::begin(measure, &target.name, options.rate);
     let began = Instant::now();
@@ -78,7 +79,7 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
     let with = json!({ "what": what, "seconds": options.duration, "rate": options.rate });
     let time = Duration::try_from_secs_f64(options.duration).unwrap_or_default();
     let asked = progress::during("profiling", time, || {
-        target.connection.ask("profile", with, &mut add_part)
+        connection.ask("profile", with, &mut add_part)
     });
     profile.duration = began.elapsed();
     let ended = target.finish();

@@ -1,20 +1,24 @@
 //! `baton set`.
 
-use super::{Common, attach, check_write, print, print_json};
+use super::{attach_to, check_write, print, print_json};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 #[derive(Args)]
 pub(super) struct SetOptions {
-    #[command(flatten)]
-    common: Common,
+    /// The process id of the program
+    #[arg(value_name = "PID")]
+    pid: u32,
     /// The parameter; without it, all are shown
     #[arg(value_name = "NAME", requires = "value")]
     name: Option<String>,
     /// Its new value
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     value: Option<String>,
+    /// Writes JSON instead of text
+    #[arg(long)]
+    json: bool,
     /// Changes a program that was not started with BATON_ATTACH=all
     #[arg(long)]
     write: bool,
@@ -22,17 +26,17 @@ pub(super) struct SetOptions {
 
 pub(super) fn run(options: &SetOptions) -> Result<(), String> {
     check_write(options.write)?;
-    let mut program = attach(&options.common, options.write).map_err(|error| error.to_string())?;
+    let mut program = attach_to(options.pid, options.write).map_err(|error| error.to_string())?;
     let no_parts = &mut |_| Ok(());
     let (Some(name), Some(value)) = (&options.name, &options.value) else {
         let all = program.ask("parameters", Value::Null, no_parts)?;
-        return match options.common.json {
+        return match options.json {
             true => print_json(&all),
             false => print(&table(&all)),
         };
     };
     let set = program.ask("set", json!({ "name": name, "value": value }), no_parts)?;
-    if options.common.json {
+    if options.json {
         return print_json(&set);
     }
     let new = set.get("value").and_then(Value::as_str).unwrap_or(value);

@@ -1,7 +1,7 @@
 //! `baton stacks`.
 
-use super::{Common, attach, print, print_json};
-use baton_observe::client::AttachError;
+use super::{Once, print, print_json};
+use baton_observe::client::{AttachError, Connection};
 use baton_observe::report::{Process, group};
 use clap::Args;
 use serde_json::{Value, json};
@@ -10,18 +10,23 @@ use std::fmt::Write;
 #[derive(Args)]
 pub(super) struct StacksOptions {
     #[command(flatten)]
-    common: Common,
+    once: Once,
     /// Merges processes with equal stacks, and counts them
     #[arg(long)]
     group: bool,
 }
 
 pub(super) fn run(options: &StacksOptions) -> Result<(), String> {
-    let mut program = match attach(&options.common, false) {
-        Ok(program) => program,
-        Err(AttachError::Held(what)) => return print_held(options, &what),
+    let mut target = options.once.target()?;
+    match target.attach(false) {
+        Ok(mut program) => show(options, &mut program)?,
+        Err(AttachError::Held(what)) => print_held(options, &what)?,
         Err(error) => return Err(error.to_string()),
-    };
+    }
+    target.finish()
+}
+
+fn show(options: &StacksOptions, program: &mut Connection) -> Result<(), String> {
     let mut processes: Vec<Process> = Vec::new();
     let mut add = |part: Value| {
         let some: Vec<Process> =
@@ -35,7 +40,7 @@ pub(super) fn run(options: &StacksOptions) -> Result<(), String> {
                     garbage collector, or in a function of Lua's library";
         return print_held(options, what);
     }
-    if options.common.json {
+    if options.once.json {
         return match options.group {
             true => print_json(&json!({ "groups": group(&processes) })),
             false => print_json(&json!({ "processes": processes })),
@@ -56,7 +61,7 @@ pub(super) fn run(options: &StacksOptions) -> Result<(), String> {
 }
 
 fn print_held(options: &StacksOptions, what: &str) -> Result<(), String> {
-    if options.common.json {
+    if options.once.json {
         return print_json(&json!({ "held": what }));
     }
     print(&format!("held: {what}\n"))

@@ -1,9 +1,10 @@
-//! A script that a command starts, to look into it.
+//! What a command looks into: a running program, or a script that it starts.
 
 use super::attach_to;
 use baton_observe::client::{AttachError, Connection};
+use baton_observe::quit;
 use std::ffi::OsString;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,17 +14,28 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The time between two attempts.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(2);
 
-/// A running program: one that ran already, or a script that was started.
+/// How a script is started.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Start {
+    /// It shows its values and can be changed, without `BATON_ATTACH` in the environment.
+    pub(super) is_open: bool,
+    /// It has no input, and its output is not shown.
+    pub(super) is_hidden: bool,
+}
+
+/// A program. If it is a script that was started and has not been waited for, dropping this ends it:
+/// it would run on unseen.
 pub(super) struct Target {
-    pub(super) connection: Connection,
+    pub(super) pid: u32,
     /// What it is called in headings.
     pub(super) name: String,
     script: Option<Child>,
 }
 
 impl Target {
-    /// Attaches to a process id. Anything else is a script, which is started with its arguments.
-    pub(super) fn reach(words: &[OsString]) -> Result<Target, String> {
+    /// A running program, by its process id. Anything else is a script, which is started with its
+    /// arguments.
+    pub(super) fn of(words: &[OsString], start: Start) -> Result<Target, String> {
         let (first, rest) = words
             .split_first()
             .ok_or("a process id or a script expected")?;
@@ -34,36 +46,102 @@ impl Target {
                     more.to_string_lossy()
                 ));
             }
-            let connection = attach_in_time(pid)?;
             let name = format!("process {pid}");
             return Ok(Target {
-                connection,
+                pid,
                 name,
                 script: None,
             });
         }
         let this_program = std::env::current_exe()
             .map_err(|error| format!("cannot find this program's file: {error}"))?;
-        let mut script = Command::new(this_program)
-            .arg("--")
-            .args(words)
+        let mut command = Command::new(this_program);
+        command.arg("--").args(words);
+        if start.is_open && std::env::var_os(quit::VARIABLE).is_none() {
+            command.env(quit::VARIABLE, "all");
+        }
+        if start.is_hidden {
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+        }
+        let script = command
             .spawn()
             .map_err(|error| format!("cannot start the script: {error}"))?;
-        let connection = attach_to_new(&mut script).inspect_err(|_| {
-            // It would run on unseen. It may have ended by itself.
-            let _ = script.kill();
-            let _ = script.wait();
-        })?;
         Ok(Target {
-            connection,
+            pid: script.id(),
             name: first.to_string_lossy().into_owned(),
             script: Some(script),
         })
     }
 
+    /// Attaches to a program as it is at the moment, and to a script as soon as that is possible.
+    pub(super) fn attach(&mut self, write: bool) -> Result<Connection, AttachError> {
+        match self.script {
+            Some(_) => self.attach_to_script(write),
+            None => attach_to(self.pid, write),
+        }
+    }
+
+    /// Attaches to a program that may be in a short call in C at the moment; or to a script, as long
+    /// as it runs.
+    pub(super) fn attach_in_time(&mut self, write: bool) -> Result<Connection, String> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.attach(write) {
+                Ok(connection) => return Ok(connection),
+                Err(AttachError::Held(_)) if self.script.is_some() || Instant::now() < until => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    fn attach_to_script(&mut self, write: bool) -> Result<Connection, AttachError> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let error = match attach_to(self.pid, write) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            self.check_runs().map_err(AttachError::Refused)?;
+            // It may have only just begun. A refusal is final.
+            let is_new =
+                matches!(&error, AttachError::Refused(why) if why.contains("only just started"));
+            if !is_new || Instant::now() >= until {
+                return Err(error);
+            }
+            thread::sleep(BETWEEN_ATTEMPTS);
+        }
+    }
+
+    /// Lets a script run for some time. A running program has run already.
+    pub(super) fn let_run(&mut self, time: Duration) -> Result<(), String> {
+        const STEP: Duration = Duration::from_millis(10);
+        let until = Instant::now() + time;
+        while self.script.is_some() && Instant::now() < until {
+            self.check_runs()?;
+            thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+
+    /// Whether a script still runs.
+    fn check_runs(&mut self) -> Result<(), String> {
+        if let Some(script) = &mut self.script
+            && let Ok(Some(status)) = script.try_wait()
+        {
+            return Err(format!(
+                "the script has {} before it could be looked into",
+                describe(status)
+            ));
+        }
+        Ok(())
+    }
+
     /// Waits for the end of a script that was started.
-    pub(super) fn finish(self) -> Result<(), String> {
-        let Some(mut script) = self.script else {
+    pub(super) fn finish(mut self) -> Result<(), String> {
+        let Some(mut script) = self.script.take() else {
             return Ok(());
         };
         match script.wait() {
@@ -74,46 +152,19 @@ impl Target {
     }
 }
 
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Some(script) = &mut self.script {
+            // It may have ended by itself.
+            let _ = script.kill();
+            let _ = script.wait();
+        }
+    }
+}
+
 fn describe(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("ended with the status {code}"),
         None => format!("ended: {status}"),
-    }
-}
-
-/// Attaches to a program. One that is held by a call in C may get out of it soon.
-fn attach_in_time(pid: u32) -> Result<Connection, String> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match attach_to(pid, false) {
-            Ok(connection) => return Ok(connection),
-            Err(AttachError::Held(_)) if Instant::now() < until => {}
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-}
-
-/// Attaches to a script that has just been started, as soon as it can be looked into.
-fn attach_to_new(script: &mut Child) -> Result<Connection, String> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let error = match attach_to(script.id(), false) {
-            Ok(connection) => return Ok(connection),
-            Err(error) => error,
-        };
-        if let Ok(Some(status)) = script.try_wait() {
-            return Err(format!(
-                "the script has {} before it could be looked into",
-                describe(status)
-            ));
-        }
-        // It may have only just begun. A refusal is final.
-        let is_new =
-            matches!(&error, AttachError::Refused(why) if why.contains("only just started"));
-        let may_come = matches!(error, AttachError::Held(_)) || (is_new && Instant::now() < until);
-        if !may_come {
-            return Err(error.to_string());
-        }
-        thread::sleep(BETWEEN_ATTEMPTS);
     }
 }

@@ -1,6 +1,6 @@
 //! `baton trace`.
 
-use super::started::Target;
+use super::started::{Start, Target};
 use super::{print, print_json, progress};
 use baton_observe::protocol::Bytes;
 use clap::Args;
@@ -67,7 +67,8 @@ pub(super) fn run(options: &TraceOptions) -> Result<(), String> {
             options.duration
         ));
     }
-    let mut target = Target::reach(&options.target)?;
+    let mut target = Target::of(&options.target, Start::default())?;
+    let mut connection = target.attach_in_time(false)?;
     let mut file = BufWriter::new(File::create(&options.output).map_err(failed)?);
     let mut summary = None;
     let mut write_part = |part: Value| {
@@ -82,7 +83,7 @@ pub(super) fn run(options: &TraceOptions) -> Result<(), String> {
     };
     let seconds = (!options.flight).then_some(options.duration);
     let with = json!({ "seconds": seconds });
-    let ask = || target.connection.ask("trace", with, &mut write_part);
+    let ask = || connection.ask("trace", with, &mut write_part);
     let asked = match seconds {
         Some(seconds) => progress::during("tracing", Duration::from_secs_f64(seconds), ask),
         None => ask(),

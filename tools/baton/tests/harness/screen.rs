@@ -138,7 +138,14 @@ impl OnTerminal {
     /// Waits for the end of the program. The terminal must be as it was before.
     #[track_caller]
     pub(crate) fn finish(mut self) -> ExitStatus {
-        let status = self.child.wait().expect("its status");
+        let until = Instant::now() + LIMIT;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                break status;
+            }
+            assert!(Instant::now() < until, "it goes on:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(1));
+        };
         let after = tcgetattr(&self.master).expect("its settings");
         assert_eq!(after.local_flags, self.before.local_flags);
         assert_eq!(after.input_flags, self.before.input_flags);

@@ -20,13 +20,15 @@ mod source;
 mod state;
 mod units;
 
-use super::{Common, check_write, print};
+use super::started::{Start, Target};
+use super::{check_write, print};
 use answer::{Answer, Rates};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use serde_json::{Value, json};
 use source::{Source, Trouble};
 use state::{ScreenState, Sort};
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -41,8 +43,17 @@ const DELAYS: RangeInclusive<f64> = 0.1..=3600.0;
                         and rates are of the time since the look before."
 )]
 pub(super) struct TopOptions {
-    #[command(flatten)]
-    common: Common,
+    /// The process id of a running program; or a script to start, with its arguments
+    #[arg(
+        value_name = "PID or SCRIPT",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    target: Vec<OsString>,
+    /// Writes JSON instead of text
+    #[arg(long)]
+    json: bool,
     /// The time between two looks, from 0.1 to 3600 seconds
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = delay)]
     delay: Duration,
@@ -77,17 +88,25 @@ fn delay(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(options: &TopOptions) -> Result<(), String> {
     check_write(options.write)?;
-    let source = Source::attach(options.common.pid, options.write)?;
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    if is_terminal && options.count.is_none() && !options.common.json {
+    let is_live = is_terminal && options.count.is_none() && !options.json;
+    let start = Start {
+        is_open: options.write,
+        // Its output would be in the middle of the table.
+        is_hidden: is_live,
+    };
+    let mut target = Target::of(&options.target, start)?;
+    let source = Source::attach(&mut target, options.write)?;
+    if is_live {
         let filter = options.filter.clone();
-        let state = ScreenState::new(options.common.pid, options.sort, filter, options.write);
+        let state = ScreenState::new(target.pid, options.sort, filter, options.write);
         return live::run(source, state, options.delay);
     }
-    print_tables(source, options)
+    print_tables(source, target.pid, options)?;
+    target.finish()
 }
 
-fn print_tables(mut source: Source, options: &TopOptions) -> Result<(), String> {
+fn print_tables(mut source: Source, pid: u32, options: &TopOptions) -> Result<(), String> {
     let with = json!({
         "rows": options.rows,
         "sort": options.sort.name(),
@@ -111,7 +130,7 @@ fn print_tables(mut source: Source, options: &TopOptions) -> Result<(), String> 
                     .as_ref()
                     .map(|before| Rates::between(before, &now))
                     .unwrap_or_default();
-                print_answer(options, answer, &now, &rates)?;
+                print_answer(pid, options, answer, &now, &rates)?;
                 before = Some(now);
             }
         }
@@ -124,12 +143,13 @@ fn read(answer: &Value) -> Result<Answer, String> {
 }
 
 fn print_answer(
+    pid: u32,
     options: &TopOptions,
     mut answer: Value,
     now: &Answer,
     rates: &Rates,
 ) -> Result<(), String> {
-    if options.common.json {
+    if options.json {
         answer["rates"] = json!({
             "switches": rates.switches,
             "retakes": rates.retakes,
@@ -140,11 +160,11 @@ fn print_answer(
     if now.kept_inside {
         return print_held(options, "a process computes without a safepoint");
     }
-    print(&plain::table(options.common.pid, now, rates))
+    print(&plain::table(pid, now, rates))
 }
 
 fn print_held(options: &TopOptions, what: &str) -> Result<(), String> {
-    match options.common.json {
+    match options.json {
         true => print(&format!("{}\n", json!({ "held": what }))),
         false => print(&format!("held: {what}\n")),
     }

@@ -1,7 +1,9 @@
 //! The connection to the program, and its answers to questions.
 
 use super::state::{News, Question};
-use baton_observe::client::{AttachError, Connection, attach};
+use crate::inside::attach_to;
+use crate::inside::started::Target;
+use baton_observe::client::{AttachError, Connection};
 use baton_observe::report::Process;
 use serde_json::{Value, json};
 use std::fs;
@@ -35,14 +37,14 @@ impl Source {
     ///
     /// # Errors
     /// A sentence: why that is impossible.
-    pub(super) fn attach(pid: u32, write: bool) -> Result<Source, String> {
-        let connection = match attach(pid, write) {
+    pub(super) fn attach(target: &mut Target, write: bool) -> Result<Source, String> {
+        let connection = match target.attach(write) {
             Ok(connection) => Some(connection),
             Err(AttachError::Held(_)) => None,
             Err(AttachError::Refused(why)) => return Err(why),
         };
         Ok(Source {
-            pid,
+            pid: target.pid,
             write,
             connection,
         })
@@ -51,7 +53,7 @@ impl Source {
     fn connect(&mut self) -> Result<&mut Connection, Trouble> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => attach(self.pid, self.write).map_err(|error| match error {
+            None => attach_to(self.pid, self.write).map_err(|error| match error {
                 AttachError::Held(what) => Trouble::Held(what),
                 AttachError::Refused(why) => Trouble::Over(self.why_over(why)),
             })?,
