@@ -561,3 +561,6 @@ fn name_at(events: &[TraceEvent]) -> String {
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Tests of traces that are made of any events.
+
+use super::*;
+use baton_core::sched::WakeReason;
+use baton_core::trace::Reading;
+
+/// Numbers that look random (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn process(&mut self) -> ProcessId {
+        let bits = 1 << 32 | self.below(4);
+        ProcessId::from_bits(bits).expect("it has a generation")
+    }
+
+    fn what(&mut self) -> What {
+        let (process, other) = (self.process(), self.process());
+        let by = (self.below(2) == 0).then_some(other);
+        let carrier = CarrierId(self.below(3) as u32);
+        let causes = [
+            Left::Yielded,
+            Left::SliceOver,
+            Left::Outranked,
+            Left::Waits,
+            Left::Suspended,
+            Left::Calls,
+            Left::Ended,
+            Left::Moves,
+        ];
+        let cause = causes[self.below(causes.len() as u64) as usize];
+        let blockers = [None, Some(Blocker::Sleep), Some(Blocker::Join(other))];
+        let blocker = blockers[self.below(3) as usize];
+        let (reason, due) = (WakeReason::Done, Instant::from_nanos(self.below(1 << 20)));
+        match self.below(13) {
+            0 | 1 => What::Runs { process, carrier },
+            2 | 3 => What::Left {
+                process,
+                cause,
+                blocker,
+            },
+            4 => What::Wakes {
+                process,
+                by,
+                reason,
+            },
+            5 => What::Due { process, due },
+            6 => What::CallBegins { process, carrier },
+            7 => What::CallEnds { process },
+            8 => What::Spawned { process, by },
+            9 => What::Ended {
+                process,
+                number: self.below(9),
+            },
+            10 => What::IdleBegins { carrier },
+            11 => What::Stalls { process },
+            _ => [What::IdleEnds, What::GarbageBegins, What::GarbageEnds][self.below(3) as usize],
+        }
+    }
+}
+
+#[test]
+fn any_events_make_a_trace_whose_times_are_those_of_its_events() {
+    for seed in 1..300 {
+        let mut random = Random(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed));
+        let mut converter = Converter::new(Vec::new(), Instant::from_nanos(500))
+            .expect("a vector takes everything");
+        let (mut at, mut count) = (1000, 0);
+        for _ in 0..5 {
+            let events: Vec<TraceEvent> = (0..random.below(60))
+                .map(|_| {
+                    at += random.below(50);
+                    let what = random.what();
+                    TraceEvent {
+                        at: Instant::from_nanos(at),
+                        what,
+                    }
+                })
+                .collect();
+            count += events.len() as u64;
+            let lost = random.below(5) / 4;
+            converter
+                .add(Batch {
+                    events,
+                    reading: Reading {
+                        next: 0,
+                        lost,
+                        has_more: false,
+                    },
+                    end: 0,
+                    processes: Vec::new(),
+                    objects: Vec::new(),
+                })
+                .expect("a vector takes everything");
+        }
+        let end = Instant::from_nanos(at + 10);
+        let (bytes, summary) = converter.finish(end, Vec::new()).expect("as above");
+        assert!(!bytes.is_empty());
+        assert!(
+            summary.seconds <= (at + 10 - 500) as f64 / 1e9,
+            "{seed}: {summary:?}"
+        );
+        assert_eq!(summary.events, count, "{seed}");
+    }
+}
