@@ -136,7 +136,7 @@ impl<W: Write> Converter<W> {
                 // Times that were converted in different batches may differ by some nanoseconds.
                 // But that a call has come back is noted later.
                 let at = match event.what {
-                    What::CallEnds { .. } => time(event.at),
+                    What::CallEnds { .. } => time(event.at).max(self.begin),
                     _ => time(event.at).max(self.last),
                 };
                 self.last = self.last.max(at);
