@@ -326,6 +326,23 @@ fn a_forks_child_does_not_serve() {
     let _: Outcome = program.finish();
 }
 
+#[test]
+fn a_simulated_run_does_not_serve() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = home.path().join("metrics");
+    let run = baton().arg("--simulate").arg("1-3").arg("-e");
+    let outcome = run
+        .arg(format!(
+            "assert(not os.rename('{0}', '{0}'))",
+            path.display()
+        ))
+        .env("BATON_METRICS", format!("unix:{}", path.display()))
+        .run();
+    outcome.succeeds();
+    assert!(!outcome.stderr.contains("METRICS"), "{}", outcome.stderr);
+    assert!(!path.exists());
+}
+
 /// Only root can make a program of another user.
 #[test]
 fn a_setuid_program_ignores_the_variable() {

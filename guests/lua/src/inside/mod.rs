@@ -60,8 +60,12 @@ pub(crate) fn open(vm: &Arc<Vm>) {
     serve_metrics(vm);
 }
 
-/// Serves the metrics over HTTP, if the environment says so.
+/// Serves the metrics over HTTP, if the environment says so. A simulated run has no time of its own
+/// to show, and there may be many at once.
 fn serve_metrics(vm: &Arc<Vm>) {
+    if vm.is_simulated() {
+        return;
+    }
     let vm = Arc::clone(vm);
     let text = Arc::new(move || answers::metrics::text(&metrics::answer(&vm)));
     match exporter::start_as_the_environment_says(text) {
