@@ -105,6 +105,7 @@ struct baton_vm {
   /* the collector caused the delay that the monitor is about to report (see warnings.c) */
   unsigned char collector_caused_delay;
   uint64_t object_queue, require_queue;
+  unsigned chunks_loading;     /* chunks that are being compiled or read */
   struct baton_load *loads;    /* modules in the middle of loading (see modules/require.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see values/values.h) */
   void *ffi_state;             /* its types */
@@ -115,6 +116,10 @@ struct baton_vm {
 };
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };
+
+/* In a debugger's turn, a process is not traced. If it is alone, it counts no steps of a simulated
+   run, and lets no other process run. */
+enum baton_in_debugger { BATON_NOT_IN_DEBUGGER, BATON_IN_DEBUGGER, BATON_ALONE_IN_DEBUGGER };
 
 /* User values of a process's handle. The thread's place has the result if the thread was given to
    another process; in the main process's handle, the first thread that is kept for others. */
@@ -201,6 +206,9 @@ struct baton_process {
      instruction; NULL: not known */
   const void *spawn_function;
   int spawn_pc;
+  struct baton_debugged *debugged; /* what a debugger does with it (debugger/); NULL: nothing */
+  unsigned char traced;         /* a debugger steps it, or wants it to stop */
+  unsigned char in_debugger;    /* it runs for a debugger: enum baton_in_debugger */
   char name[48];                /* for reports: escaped, and cut to fit (names.c) */
 };
 

@@ -3,7 +3,7 @@
 use crate::call_times;
 use crate::inside::trace::calls::before_end;
 use crate::inside::trace::flight;
-use crate::inside::{self, program, stacks, target};
+use crate::inside::{self, debug, program, stacks, target};
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{ProcessId, Wording};
@@ -204,6 +204,9 @@ impl Guest for LuaGuest {
         if let Some(later) = self.next_check(inside) {
             return Some(later);
         }
+        if debug::has_stopped() {
+            return Some(FIRST_CHECK); // its debugger may let it go on
+        }
         flight::write_now(inside, "deadlock");
         before_end(inside);
         self.report(inside, "deadlock: no process can ever run again", true);
@@ -217,6 +220,7 @@ impl Guest for LuaGuest {
         unsafe {
             inside::renew_in_child();
             call_times::renew_in_child();
+            debug::forked();
             baton_lua_forked();
         }
     }

@@ -186,6 +186,44 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Meets a program that this one has started, at the other end of a pair of sockets.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn to_child(stream: UnixStream) -> Result<Connection, AttachError> {
+        let child = Running {
+            pid: 0,
+            own_pid: 0,
+            user: geteuid().as_raw(),
+            threads: 1,
+        };
+        Connection::begin(stream, &child, true)
+            .map_err(|error| refused(format!("the program does not answer: {error}")))?
+    }
+
+    /// Opens a conversation: returns the two directions of the connection. From then on both sides
+    /// send lines when they like, and neither has to hurry.
+    ///
+    /// # Errors
+    /// A sentence: why there is none.
+    pub fn open(
+        self,
+        ask: &str,
+        with: Value,
+    ) -> Result<(BufReader<UnixStream>, UnixStream), String> {
+        let gone = |error: io::Error| format!("the program does not answer: {error}");
+        let ask = Ask {
+            ask: ask.to_owned(),
+            with,
+        };
+        let stream = self.reader.get_ref().try_clone().map_err(gone)?;
+        write_line(&mut &stream, &ask).map_err(gone)?;
+        stream.set_read_timeout(None).map_err(gone)?;
+        Ok((self.reader, stream))
+    }
+}
+
 /// A running program, as /proc shows it.
 struct Running {
     /// Its number here, and in its own namespace.

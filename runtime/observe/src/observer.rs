@@ -13,7 +13,7 @@
 
 use crate::place::Place;
 use crate::protocol::{
-    Access, Ask, Hello, LONGEST_ASK, Reply, VERSION, Welcome, read_line, write_line,
+    Access, Ask, Hello, LONGEST_ASK, LONGEST_REPLY, Reply, VERSION, Welcome, read_line, write_line,
 };
 use baton_sys::forking::ForkMutex;
 use baton_sys::thread;
@@ -55,6 +55,72 @@ pub trait Session {
     /// # Errors
     /// A sentence for the client: what is not known or not allowed, and what to do.
     fn answer(&mut self, ask: &str, with: &Value, part: Part<'_>) -> Result<Value, String>;
+
+    /// Takes the connection over, if this question opens a conversation: from then on both sides
+    /// send lines when they like. It returns at the end of the connection. `None` for all other
+    /// questions, which [`Session::answer`] answers.
+    fn converse(
+        &mut self,
+        _ask: &str,
+        _with: &Value,
+        _conversation: &mut Conversation<'_, '_>,
+    ) -> Option<io::Result<()>> {
+        None
+    }
+}
+
+/// A connection on which both sides send lines when they like.
+#[derive(Debug)]
+pub struct Conversation<'a, 'stream> {
+    reader: &'a mut BufReader<&'stream UnixStream>,
+    stream: &'stream UnixStream,
+}
+
+impl Conversation<'_, '_> {
+    /// The client's next line; `None` at the end. Waits for it without a limit.
+    ///
+    /// # Errors
+    /// As [`read_line`].
+    pub fn next_line(&mut self) -> io::Result<Option<Ask>> {
+        self.stream.set_read_timeout(None)?; // a client of this kind may be silent for long
+        read_line(self.reader, LONGEST_REPLY)
+    }
+
+    /// Another handle of the connection, for [`write_line`] and to close it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn handle(&self) -> io::Result<UnixStream> {
+        self.stream.try_clone()
+    }
+
+    /// Starts a thread that serves this conversation, too. It counts among [`threads`].
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start_thread(&self, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        thread::start_helper("baton-observer", move || {
+            let _counted = Counted::new();
+            body();
+        })
+    }
+}
+
+/// Serves the client at the other end of a connection that the program was started with, on a
+/// thread of its own. Such a client has started the program, so it may do everything.
+///
+/// # Errors
+/// The system's.
+pub fn serve_parent(client: UnixStream, target: Arc<dyn Target>) -> io::Result<()> {
+    // Relaxed (both): as in `threads`.
+    if COUNTED_IN.swap(std::process::id(), Ordering::Relaxed) != std::process::id() {
+        THREADS.store(0, Ordering::Relaxed);
+    }
+    thread::start_helper("baton-observer", move || {
+        let _counted = Counted::new();
+        // An error of the connection ends it, and concerns nobody else.
+        let _ = converse(&client, Access::All, &*target);
+    })
 }
 
 /// The program whose observer runs, by its number: a fork's child has none.
@@ -286,6 +352,13 @@ fn converse(client: &UnixStream, allowed: Access, target: &dyn Target) -> io::Re
     )?;
     let mut session = target.begin(access);
     while let Some(Ask { ask, with }) = read_line(&mut reader, LONGEST_ASK)? {
+        let mut conversation = Conversation {
+            reader: &mut reader,
+            stream: client,
+        };
+        if let Some(result) = session.converse(&ask, &with, &mut conversation) {
+            return result;
+        }
         let mut part = |value| write_line(&mut &*client, &Reply::Part(value));
         let last = match session.answer(&ask, &with, &mut part) {
             Ok(value) => Reply::Done(value),
@@ -299,7 +372,6 @@ fn converse(client: &UnixStream, allowed: Access, target: &dyn Target) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::LONGEST_REPLY;
     use proptest::prelude::*;
     use std::io::{Read, Write};
     use std::sync::mpsc::channel;

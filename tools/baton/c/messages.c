@@ -63,6 +63,7 @@ static int explain_error(lua_State *L) {
 int baton_standalone_call(lua_State *L, int nargs, int nresults) {
   int handler = lua_absindex(L, -(nargs + 1));
   int status;
+  baton_debugger_note_last_handler(explain_error);
   lua_pushcfunction(L, explain_error);
   lua_insert(L, handler);
   baton_lua_set_interruptible(1);

@@ -42,4 +42,8 @@ void baton_lua_set_console(int (*write)(int is_error, const char *text,
    process then continues only on that thread. Never raises. */
 void baton_lua_keep_thread(int on);
 
+/* Tells a debugger that errors which reach this message handler end the
+   process. Never raises. */
+void baton_debugger_note_last_handler(lua_CFunction handler);
+
 #endif

@@ -6,6 +6,7 @@
 #include "seam/internals.h"
 #include "program/program.h"
 #include "modules/modules.h"
+#include "debugger/debugger.h"
 #include "ffi/ffi.h"
 #include "io/io.h"
 #include "objects/objects.h"
@@ -37,6 +38,7 @@ void baton_lua_forked(void) {
     vm->global->gcstp = cast_byte((vm->global->gcstp & ~GCSTPGC) | survivor->gc_stopped);
   }
   survivor->use.object = NULL;
+  baton_debugger_forked(survivor);
   baton_lua_forget_objects(vm);
   vm->forks++;
   baton_lua_names_in_child();

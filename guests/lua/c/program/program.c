@@ -8,6 +8,7 @@
 #include "io/io.h"
 #include "process/process.h"
 #include "calls/calls.h"
+#include "debugger/debugger.h"
 #include "state/state.h"
 #include "lualib.h"
 
@@ -314,6 +315,7 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
   }
   baton_lua_note_function(body);
   baton_lua_watch_signals(vm);
+  baton_debugger_await_start(L);
   lua_pushcfunction(L, body);
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
@@ -371,6 +373,7 @@ struct baton_vm *baton_lua_new_vm(const void *executor, const char *progname) {
   struct baton_vm *vm = calloc(1, sizeof *vm);
   if (vm == NULL) abort();
   baton_lua_install_calls();
+  baton_debugger_install(vm);
   baton_lua_install_process();
   baton_ffi_install();
   baton_lua_note_function_that_ends(exit_program);

@@ -10,6 +10,8 @@
 
 /* Installed by the folders above. */
 struct baton_seam_hooks baton_seam_hooks;
+const struct baton_debugger_hooks *baton_debugger;
+int baton_debugger_traces;
 
 /* {======================================================
 ** Functions

@@ -64,8 +64,28 @@ struct baton_seam_hooks {
   /* Whether the module in the library of this path is known to keep no address of a Lua thread. On
      any thread, outside the VM. */
   int (*keeps_no_threads)(const char *path);
+  /* Called at the end of a process that a debugger knows. Inside the VM. */
+  void (*debugged_ends)(struct baton_process *process);
 };
 extern __attribute__((visibility("hidden"))) struct baton_seam_hooks baton_seam_hooks;
+/* What the seam calls of a debugger (debugger/). All inside the VM. */
+struct baton_debugger_hooks {
+  /* Called before the instruction at `pc`, in a frame that a debugger traces. Returns whether it is
+     to be called at the next instruction, too. */
+  int (*trap)(lua_State *L, struct baton_process *process, const void *pc);
+  /* An error is being raised. It is on the top of the stack. */
+  void (*raises)(lua_State *L, struct baton_process *process);
+  /* A chunk was loaded. Its function is on the top of the stack. */
+  void (*loaded)(lua_State *L);
+};
+/* The debugger that is attached, or NULL. Atomic. Any thread may make it NULL. */
+extern __attribute__((visibility("hidden"))) const struct baton_debugger_hooks *baton_debugger;
+/* Whether it wants calls traced. The VM lock guards it. */
+extern __attribute__((visibility("hidden"))) int baton_debugger_traces;
+static inline const struct baton_debugger_hooks *baton_lua_debugger(void) {
+  /* Relaxed: the hooks never change, and the rest of the debugger's state is the VM's. */
+  return __atomic_load_n(&baton_debugger, __ATOMIC_RELAXED);
+}
 void baton_lua_request_safepoint(struct baton_process *process);
 /* Registers a finalizer of the guest that neither waits nor calls back. */
 void baton_lua_note_quick_finalizer(lua_CFunction function);

@@ -43,6 +43,12 @@ struct baton_collection {
 */
 #define BATON_STATUS_ENDED 64
 
+/*
+** A bit of a function's prototype: a debugger has a breakpoint in it. Lua uses the bit only of
+** objects with finalizers, clears it in new objects, and keeps it in a collection.
+*/
+#define BATON_PROTO_HAS_BREAKPOINT bitmask(FINALIZEDBIT)
+
 /* collector.c. Whether the daemon that calls finalizers has work (inside the VM), and the function
    that calls a finalizer. */
 int baton_lua_is_finalizing(const struct baton_vm *vm);

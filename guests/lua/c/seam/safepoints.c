@@ -66,7 +66,8 @@ static void count_hold(struct baton_process *process) {
 }
 
 static void safepoint(lua_State *L, struct baton_process *process) {
-  if (process->foreign_states == 0) baton_safepoint(process->vm->executor);
+  if (process->foreign_states == 0 && process->in_debugger != BATON_ALONE_IN_DEBUGGER)
+    baton_safepoint(process->vm->executor);
   if (l_unlikely(process->killed)) count_hold(process);
   if (l_unlikely(process->killed || process->interrupted)) {
     lua_unlock(L);
@@ -82,17 +83,48 @@ static void save_frame(lua_State *L, const Instruction *pc) {
   if (!isIT(*pc)) L->top.p = ci->top.p; /* otherwise `top` is in use and correct */
 }
 
+/* Called at an instruction while a debugger traces calls. Returns as luaG_traceexec. */
+static int trace_for_debugger(
+    lua_State *L, const Instruction *pc, const struct baton_debugger_hooks *debugger) {
+  struct baton_process *process = baton_lua_running(L);
+  const Proto *function = ci_func(L->ci)->p;
+  int keeps, result;
+  if (process == NULL || process->in_debugger ||
+      !((function->marked & BATON_PROTO_HAS_BREAKPOINT) | process->traced))
+    return baton_stock_traceexec(L, pc);
+  save_frame(L, pc);
+  keeps = debugger->trap(L, process, pc);
+  if (l_unlikely(process->killed || process->interrupted)) {
+    lua_unlock(L);
+    baton_lua_raise_pending(L, process);
+    lua_lock(L);
+  }
+  result = baton_stock_traceexec(L, pc);
+  if (!keeps && !(L->hookmask & BATON_HOOK_BIT)) return result;
+  L->ci->u.l.trap = 1;
+  return 1;
+}
+
+static int trace(lua_State *L, const Instruction *pc) {
+  if (l_unlikely(L->hookmask & BATON_DEBUG_BIT)) {
+    const struct baton_debugger_hooks *debugger = baton_lua_debugger();
+    if (debugger != NULL && baton_debugger_traces) return trace_for_debugger(L, pc, debugger);
+    L->hookmask &= ~BATON_DEBUG_BIT; /* it has gone */
+  }
+  return baton_stock_traceexec(L, pc);
+}
+
 /* Counts an instruction of a simulated run. It comes here at every one, whatever hooks there
    are. */
 static int trace_step(lua_State *L, const Instruction *pc) {
   struct baton_process *process = baton_lua_running(L);
   CallInfo *ci = L->ci;
-  if (process != NULL &&
+  if (process != NULL && process->in_debugger != BATON_ALONE_IN_DEBUGGER &&
       (baton_lua_count_step(process->vm) || l_unlikely(process->killed | process->interrupted))) {
     save_frame(L, pc);
     safepoint(L, process);
   }
-  baton_stock_traceexec(L, pc);
+  trace(L, pc);
   L->hookmask |= BATON_HOOK_BIT;
   ci->u.l.trap = 1;
   return 1;
@@ -109,13 +141,13 @@ LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
       safepoint(L, process);
       if (l_unlikely(process->killed)) { /* held back: check at every instruction */
         L->hookmask |= BATON_HOOK_BIT;
-        baton_stock_traceexec(L, pc);
+        trace(L, pc);
         ci->u.l.trap = 1;
         return 1;
       }
     }
   }
-  return baton_stock_traceexec(L, pc);
+  return trace(L, pc);
 }
 
 /* }====================================================== */

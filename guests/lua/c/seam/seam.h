@@ -7,11 +7,12 @@
 **                Modules are searched for where Debian's Lua searches. C functions that these files
 **                push count as our own.
 **   ldebug.c     luaG_traceexec is wrapped: ours checks for a safepoint first. lua_sethook keeps
-**                the trap of a simulated run.
+**                the trap of a simulated run, and a debugger's. luaG_errormsg tells a debugger.
 **   ldo.c        LUAI_THROW finds the handler on the current C stack. luaD_shrinkstack is wrapped.
 **                lua_resume notes its coroutine. A yield at a process's base has the same message
 **                as in stock Lua's main chunk.
-**   lapi.c       lua_callk and lua_pcallk are wrapped. lua_pushthread notes that the program may
+**   lapi.c       lua_callk and lua_pcallk are wrapped. A chunk that is loaded is shown to a
+**                debugger. lua_pushthread notes that the program may
 **                know a process's thread. Three functions that do not lock now lock. lua_setwarnf
 **                may be called inside. lua_gc gives memory back to the system after a large full
 **                collection.
@@ -102,6 +103,10 @@ void baton_lua_before_call(struct lua_State *L, int (*function)(struct lua_State
 /* A bit of `hookmask` that Lua's own hooks do not use. It requests a safepoint. */
 #define BATON_HOOK_BIT (1 << 7)
 
+/* Another one: a debugger is attached that has breakpoints, or steps. It leads each call of a Lua
+   function to luaG_traceexec. */
+#define BATON_DEBUG_BIT (1 << 6)
+
 /* Nothing: it stands after `updatetrap`, and a switch here would leave `base` stale. */
 #define luai_threadyield(L) ((void)0)
 
@@ -133,6 +138,12 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 #if defined(BATON_IN_LDEBUG)
 #define luaG_traceexec baton_stock_traceexec
 #define lua_sethook baton_stock_sethook
+/* The call gives `L`, and is the wrapper's. The declaration and the definition give `lua_State *L`,
+   and are renamed. */
+__attribute__((noreturn, visibility("internal"))) void luaG_errormsg(struct lua_State *L);
+#define luaG_errormsg(first) BATON_ERRORMSG_##first)
+#define BATON_ERRORMSG_L luaG_errormsg(L
+#define BATON_ERRORMSG_lua_State baton_stock_errormsg(lua_State
 #endif
 
 #if defined(BATON_IN_LDO)
@@ -149,6 +160,7 @@ struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longj
 #define lua_setwarnf baton_stock_setwarnf
 #define lua_gc baton_stock_gc
 #define lua_pushthread baton_stock_pushthread
+#define luaD_protectedparser baton_load_chunk
 #endif
 
 #if defined(BATON_IN_LFUNC)

@@ -58,6 +58,32 @@ LUA_API int lua_pushthread(lua_State *L) {
   return baton_stock_pushthread(L);
 }
 
+/* The renamed original. */
+LUAI_FUNC l_noret baton_stock_errormsg(lua_State *L);
+
+/* Shows an error to a debugger before the message handler runs. */
+LUAI_FUNC l_noret luaG_errormsg(lua_State *L) {
+  const struct baton_debugger_hooks *debugger = baton_lua_debugger();
+  if (l_unlikely(debugger != NULL)) {
+    struct baton_process *process = baton_lua_running(L);
+    if (process != NULL && !process->in_debugger) debugger->raises(L, process);
+  }
+  baton_stock_errormsg(L);
+}
+
+/* Replaces luaD_protectedparser in lapi.c. */
+LUAI_FUNC int baton_load_chunk(lua_State *L, ZIO *stream, const char *name, const char *mode) {
+  const struct baton_debugger_hooks *debugger;
+  struct baton_process *process = baton_lua_running(L);
+  int status;
+  if (l_likely(process != NULL)) process->vm->chunks_loading++;
+  status = luaD_protectedparser(L, stream, name, mode);
+  if (l_likely(process != NULL)) process->vm->chunks_loading--;
+  debugger = baton_lua_debugger();
+  if (l_unlikely(debugger != NULL) && status == LUA_OK) debugger->loaded(L);
+  return status;
+}
+
 /* Called when a coroutine with a request has yielded or ended. Inside the VM. */
 void baton_lua_resume_ends(lua_State *L, struct baton_process *process) {
   if (L->hookmask & BATON_HOOK_BIT && !baton_simulated) { /* passes it on to its resumer */
@@ -249,9 +275,11 @@ LUA_API int lua_closethread(lua_State *L, lua_State *from) {
 
 LUA_API int lua_resetthread(lua_State *L) { return lua_closethread(L, NULL); }
 
-/* A simulated run counts every instruction, whatever hooks there are. */
+/* A simulated run counts every instruction, whatever hooks there are. A debugger traces on. */
 LUA_API void lua_sethook(lua_State *L, lua_Hook func, int mask, int count) {
+  const int traced = L->hookmask & BATON_DEBUG_BIT;
   baton_stock_sethook(L, func, mask, count);
+  L->hookmask |= traced;
   if (baton_simulated) L->hookmask |= BATON_HOOK_BIT;
 }
 

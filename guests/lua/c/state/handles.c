@@ -314,6 +314,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
 
 /* Ends the record's life. Called last by the process, inside the VM. */
 void baton_lua_end_record(struct baton_process *process) {
+  if (l_unlikely(process->debugged != NULL)) baton_seam_hooks.debugged_ends(process);
   end_thread(process);
   process->last = baton_end(process->vm->executor);
   process->sched_id = 0;

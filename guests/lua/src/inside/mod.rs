@@ -11,7 +11,9 @@
 //! | `set` | `name`, `value` | the new value (`set.rs`) |
 //! | `trace` | `seconds`, or null | a file for Perfetto, in parts, and its numbers (`trace/`) |
 //! | `heap` | | all objects, in parts (`heap.rs`) |
+//! | `debug` | `version`, `all_stop` | a conversation with a debugger (`debug/`) |
 
+pub(crate) mod debug;
 mod heap;
 mod kill;
 mod metrics;
@@ -27,13 +29,14 @@ pub(crate) mod trace;
 use crate::answers;
 use baton_core::vm::Vm;
 use baton_observe::exporter;
-use baton_observe::observer::{Part, Session, Target};
+use baton_observe::observer::{Conversation, Part, Session, Target};
 use baton_observe::protocol::Access;
 use baton_observe::quit;
 use baton_sys::signals::marked;
 use profile::Control;
 use serde_json::Value;
 use std::ffi::{c_char, c_int, c_void};
+use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::slice;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -57,6 +60,7 @@ pub(crate) fn open(vm: &Arc<Vm>) {
     if let Err(why) = quit::prepare() {
         eprintln!("baton: {why}");
     }
+    debug::serve_parent(target());
     serve_metrics(vm);
 }
 
@@ -170,10 +174,20 @@ impl Session for Questions {
             }
             other => Err(format!(
                 "{} does not know the question '{other}': 'stacks', 'top', 'profile', 'trace', \
-                 'metrics', 'parameters', 'set', 'kill' or 'heap' expected",
+                 'metrics', 'parameters', 'set', 'kill', 'heap' or 'debug' expected",
                 Program.program()
             )),
         }
+    }
+
+    fn converse(
+        &mut self,
+        ask: &str,
+        with: &Value,
+        conversation: &mut Conversation<'_, '_>,
+    ) -> Option<io::Result<()>> {
+        let vm = VM.get().filter(|_| ask == "debug")?;
+        Some(debug::converse(vm, self.access, with, conversation))
     }
 }
 

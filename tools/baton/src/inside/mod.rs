@@ -3,6 +3,7 @@
 //! A command is recognized only as the first argument. A script of such a name is run by a path,
 //! `baton ./stacks`, or after `--`.
 
+mod debug;
 mod heap;
 mod metrics;
 mod profile;
@@ -24,8 +25,8 @@ use std::os::raw::c_int;
 use std::time::Duration;
 
 /// The names of the commands.
-const COMMANDS: [&str; 7] = [
-    "heap", "metrics", "profile", "set", "stacks", "top", "trace",
+const COMMANDS: [&str; 8] = [
+    "debug", "heap", "metrics", "profile", "set", "stacks", "top", "trace",
 ];
 
 /// The exit status for a wrong command line.
@@ -62,6 +63,8 @@ enum Command {
     Heap(heap::HeapOptions),
     /// Shows the parameters of a program, or sets one while the program runs
     Set(set::SetOptions),
+    /// Debugs a script, or a running program, for an editor (Debug Adapter Protocol)
+    Debug(debug::DebugOptions),
 }
 
 /// What commands take that look once.
@@ -124,6 +127,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
         Command::Trace(options) => trace::run(&options),
         Command::Heap(options) => heap::run(&options),
         Command::Set(options) => set::run(&options),
+        Command::Debug(options) => debug::run(&options),
     };
     Some(match result {
         Ok(()) => 0,

@@ -15,8 +15,8 @@ use super::source::Source;
 const ROOT: &str = "guests/lua/c/";
 
 /// The folders, beginning with the lowest. Headers beside the folders are below all of them.
-const FOLDERS: [&str; 11] = [
-    "seam", "state", "heap", "calls", "objects", "process", "io", "values", "ffi", "modules",
+const FOLDERS: [&str; 12] = [
+    "seam", "state", "heap", "debugger", "calls", "objects", "process", "io", "values", "ffi", "modules",
     "program",
 ];
 

@@ -1,0 +1,303 @@
+/*
+** Breakpoints: their places in functions, and the marks that lead to them.
+**
+** A breakpoint is at the instructions that begin its line. Their function's prototype has a mark, a
+** bit that is dropped with it. So an entry of the table below is valid only if the prototype has
+** the mark: then the prototype is the one that the entry was made for, or it was marked later, and
+** its older entries were removed.
+*/
+#include "debugger/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct baton_breakpoint *breakpoints;
+
+/* An instruction with a breakpoint. */
+struct entry {
+  struct entry *next; /* in its bucket */
+  const Proto *function;
+  int pc;
+  struct baton_breakpoint *breakpoint;
+};
+
+#define BUCKETS 256
+
+static struct entry *table[BUCKETS];
+
+static struct entry **bucket_of(const Proto *function) {
+  const uint64_t hash = (uint64_t)(uintptr_t)function * UINT64_C(0x9E3779B97F4A7C15);
+  return &table[hash >> 56];
+}
+
+struct baton_breakpoint *baton_debugger_breakpoint_at(
+    const Proto *function, int pc, const struct baton_breakpoint *after) {
+  const struct entry *entry;
+  for (entry = *bucket_of(function); entry != NULL; entry = entry->next) {
+    if (entry->function != function || entry->pc != pc) continue;
+    if (after == NULL) return entry->breakpoint;
+    if (entry->breakpoint == after) after = NULL;
+  }
+  return NULL;
+}
+
+int baton_debugger_has_breakpoints(void) { return breakpoints != NULL; }
+
+/* {======================================================
+** Lines of functions
+** ======================================================= */
+
+/* The line of the instruction at `pc`, whose predecessor has `line`. */
+static int next_line(const Proto *function, int pc, int line) {
+  const ls_byte step = function->lineinfo[pc];
+  return step == ABSLINEINFO ? luaG_getfuncline(function, pc) : line + step;
+}
+
+/* An instruction that belongs to no line of the program. */
+static int is_prologue(const Proto *function, int pc) {
+  return pc == 0 && GET_OPCODE(function->code[0]) == OP_VARARGPREP;
+}
+
+/* The first line from `wanted` on that has code of this function, if it is before `best`. */
+static int better_line(const Proto *function, int wanted, int best) {
+  int pc, line = function->linedefined;
+  if (function->lineinfo == NULL) return best;
+  for (pc = 0; pc < function->sizelineinfo; pc++) {
+    line = next_line(function, pc, line);
+    if (line >= wanted && line < best && !is_prologue(function, pc)) best = line;
+  }
+  return best;
+}
+
+static void add_entry(const Proto *function, int pc, struct baton_breakpoint *breakpoint) {
+  struct entry **bucket = bucket_of(function), *entry = malloc(sizeof *entry);
+  if (entry == NULL) return;
+  entry->function = function;
+  entry->pc = pc;
+  entry->breakpoint = breakpoint;
+  entry->next = *bucket;
+  *bucket = entry;
+}
+
+static void mark(Proto *function, struct baton_breakpoint *breakpoint) {
+  int pc, line = function->linedefined, previous = -1;
+  if (function->lineinfo == NULL) return;
+  for (pc = 0; pc < function->sizelineinfo; pc++) {
+    line = next_line(function, pc, line);
+    if (is_prologue(function, pc)) continue;
+    if (line == breakpoint->placed && line != previous) {
+      add_entry(function, pc, breakpoint);
+      function->marked |= BATON_PROTO_HAS_BREAKPOINT;
+    }
+    previous = line;
+  }
+}
+
+/* Removes the entries of a function, or of a breakpoint. */
+static void remove_entries(const Proto *function, const struct baton_breakpoint *breakpoint) {
+  size_t i;
+  for (i = 0; i < BUCKETS; i++) {
+    struct entry **link = &table[i], *entry;
+    while ((entry = *link) != NULL) {
+      if (entry->function == function || entry->breakpoint == breakpoint) {
+        *link = entry->next;
+        free(entry);
+      } else {
+        link = &entry->next;
+      }
+    }
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Files
+** ======================================================= */
+
+/* Whether a chunk was loaded from the file of this absolute path. */
+static int is_from(const TString *source, const char *path) {
+  const char *name;
+  char *real;
+  int is_same;
+  if (source == NULL || *(name = getstr(source)) != '@') return 0;
+  if (strcmp(name + 1, path) == 0) return 1;
+  real = realpath(name + 1, NULL);
+  is_same = real != NULL && strcmp(real, path) == 0;
+  free(real);
+  return is_same;
+}
+
+/* Remembers the last answer, as functions of a chunk share their source. */
+struct file {
+  const char *path;
+  const TString *last;
+  int was_from;
+};
+
+static int belongs_to(struct file *file, const Proto *function) {
+  if (function->source != file->last) {
+    file->last = function->source;
+    file->was_from = is_from(function->source, file->path);
+  }
+  return file->was_from;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** All functions and states of the heap
+** ======================================================= */
+
+static void trace_frames(lua_State *L, int all) {
+  CallInfo *ci;
+  L->hookmask |= BATON_DEBUG_BIT;
+  for (ci = L->ci; ci != NULL; ci = ci->previous)
+    if (isLua(ci) && (all || ci_func(ci)->p->marked & BATON_PROTO_HAS_BREAKPOINT))
+      ci->u.l.trap = 1;
+}
+
+void baton_debugger_trace_states(int all) {
+  global_State *g = baton_debugger_vm()->global;
+  GCObject *object;
+  baton_debugger_traces = 1;
+  if (g == NULL) return;
+  trace_frames(g->mainthread, all);
+  for (object = g->allgc; object != NULL; object = object->next)
+    if (object->tt == LUA_VTHREAD && gco2th(object)->stack.p != NULL)
+      trace_frames(gco2th(object), all);
+}
+
+/* Places breakpoints of a file in all functions. */
+static void place_everywhere(const char *path) {
+  struct file file = {path, NULL, 0};
+  struct baton_breakpoint *breakpoint;
+  GCObject *object, *all = baton_debugger_vm()->global->allgc;
+  for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next) {
+    int best = MAX_INT;
+    if (strcmp(breakpoint->path, path) != 0) continue;
+    for (object = all; object != NULL; object = object->next)
+      if (object->tt == LUA_VPROTO && belongs_to(&file, gco2p(object)))
+        best = better_line(gco2p(object), breakpoint->line, best);
+    breakpoint->placed = best == MAX_INT ? 0 : best;
+    if (breakpoint->placed == 0) continue;
+    for (object = all; object != NULL; object = object->next)
+      if (object->tt == LUA_VPROTO && belongs_to(&file, gco2p(object)))
+        mark(gco2p(object), breakpoint);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Chunks that are loaded later
+** ======================================================= */
+
+static int better_line_in_tree(const Proto *function, int wanted, int best) {
+  int i;
+  best = better_line(function, wanted, best);
+  for (i = 0; i < function->sizep; i++) best = better_line_in_tree(function->p[i], wanted, best);
+  return best;
+}
+
+static void mark_tree(Proto *function, struct baton_breakpoint *breakpoint) {
+  int i;
+  mark(function, breakpoint);
+  for (i = 0; i < function->sizep; i++) mark_tree(function->p[i], breakpoint);
+}
+
+/* Memory of functions that are gone may be used again. */
+static void forget_tree(const Proto *function) {
+  int i;
+  remove_entries(function, NULL);
+  for (i = 0; i < function->sizep; i++) forget_tree(function->p[i]);
+}
+
+void baton_debugger_place_in(Proto *main, baton_breakpoint_placed *placed, void *context) {
+  struct baton_breakpoint *breakpoint;
+  int has_forgotten = 0;
+  for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next) {
+    int best;
+    if (!is_from(main->source, breakpoint->path)) continue;
+    if (!has_forgotten) forget_tree(main);
+    has_forgotten = 1;
+    best = better_line_in_tree(main, breakpoint->line, MAX_INT);
+    if (best == MAX_INT) continue;
+    if (breakpoint->placed != best) {
+      breakpoint->placed = best;
+      placed(context, breakpoint->id, best);
+    }
+    mark_tree(main, breakpoint);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Setting them
+** ======================================================= */
+
+static char *copy(const char *text) { return text != NULL ? strdup(text) : NULL; }
+
+static void free_breakpoint(struct baton_breakpoint *breakpoint) {
+  remove_entries(NULL, breakpoint);
+  free(breakpoint->path);
+  free(breakpoint->condition);
+  free(breakpoint->log);
+  free(breakpoint);
+}
+
+/* Removes those of a file; NULL: of all. */
+static void remove_from(const char *path) {
+  struct baton_breakpoint **link = &breakpoints, *breakpoint;
+  while ((breakpoint = *link) != NULL) {
+    if (path == NULL || strcmp(breakpoint->path, path) == 0) {
+      *link = breakpoint->next;
+      free_breakpoint(breakpoint);
+    } else {
+      link = &breakpoint->next;
+    }
+  }
+}
+
+void baton_debugger_remove_breakpoints(void) { remove_from(NULL); }
+
+static struct baton_breakpoint *new_breakpoint(
+    const char *path, const struct baton_breakpoint_wish *wish) {
+  struct baton_breakpoint *breakpoint = calloc(1, sizeof *breakpoint);
+  if (breakpoint == NULL) return NULL;
+  breakpoint->path = copy(path);
+  if (breakpoint->path == NULL) {
+    free(breakpoint);
+    return NULL;
+  }
+  breakpoint->id = wish->id;
+  breakpoint->line = wish->line;
+  breakpoint->condition = copy(wish->condition);
+  breakpoint->log = copy(wish->log);
+  breakpoint->comparison = wish->comparison;
+  breakpoint->hits_wanted = wish->hits;
+  return breakpoint;
+}
+
+int baton_debugger_set_breakpoints(const char *path, const struct baton_breakpoint_wish *wishes,
+    size_t count, baton_breakpoint_placed *placed, void *context) {
+  const struct baton_vm *vm = baton_debugger_vm();
+  struct baton_breakpoint *breakpoint;
+  size_t i;
+  if (vm->chunks_loading > 0) return 0;
+  remove_from(path);
+  for (i = 0; i < count; i++) {
+    breakpoint = new_breakpoint(path, &wishes[i]);
+    if (breakpoint == NULL) continue;
+    breakpoint->next = breakpoints;
+    breakpoints = breakpoint;
+  }
+  if (vm->global != NULL && count > 0) place_everywhere(path);
+  for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next)
+    if (strcmp(breakpoint->path, path) == 0) placed(context, breakpoint->id, breakpoint->placed);
+  if (breakpoints != NULL) baton_debugger_trace_states(0);
+  return 1;
+}
+
+/* }====================================================== */

@@ -1,0 +1,125 @@
+/*
+** Hits of breakpoints: conditions, counts, and the texts of log points.
+*/
+#include "debugger/inside.h"
+
+#include <string.h>
+
+struct hit {
+  struct baton_process *process;
+  struct baton_breakpoint *breakpoint;
+  int stops;
+};
+
+static int count_hit(struct baton_breakpoint *breakpoint) {
+  const uint64_t hits = ++breakpoint->hits, wanted = breakpoint->hits_wanted;
+  switch (breakpoint->comparison) {
+    case '=': return hits == wanted;
+    case '<': return hits < wanted;
+    case '>': return hits > wanted;
+    case 'l': return hits <= wanted;
+    case 'g': return hits >= wanted;
+    case '%': return wanted != 0 && hits % wanted == 0;
+    default: return 1;
+  }
+}
+
+static void find_innermost(const struct baton_process *process, struct baton_place *place) {
+  if (!baton_debugger_find_frame(process, 0, place)) place->ci = NULL;
+}
+
+/* Pushes the value of an expression. */
+static void push_value(
+    lua_State *L, const struct baton_place *place, const char *text, size_t size) {
+  baton_debugger_compile(L, place, text, size);
+  lua_call(L, 0, 1);
+}
+
+/* Takes the place and the text; returns whether the value is true. */
+static int test_condition(lua_State *L) {
+  const char *text = lua_touserdata(L, 2);
+  push_value(L, lua_touserdata(L, 1), text, strlen(text));
+  lua_pushboolean(L, lua_toboolean(L, -1));
+  return 1;
+}
+
+/* Takes the place and the text; returns the text with the values of the expressions in braces. */
+static int fill_in(lua_State *L) {
+  const struct baton_place *place = lua_touserdata(L, 1);
+  const char *text = lua_touserdata(L, 2), *open, *close;
+  int parts = 0;
+  for (; *text != '\0'; text = close + 1) {
+    luaL_checkstack(L, 8, NULL);
+    open = strchr(text, '{');
+    close = open != NULL ? strchr(open, '}') : NULL;
+    if (close == NULL) {
+      lua_pushstring(L, text);
+      parts++;
+      break;
+    }
+    lua_pushlstring(L, text, (size_t)(open - text));
+    push_value(L, place, open + 1, (size_t)(close - open - 1));
+    luaL_tolstring(L, -1, NULL);
+    lua_remove(L, -2);
+    parts += 2;
+    if (parts > 64) {
+      lua_concat(L, parts);
+      parts = 1;
+    }
+  }
+  lua_concat(L, parts);
+  return 1;
+}
+
+/* Calls one of the two. Leaves its result, or an error's text, on the stack. */
+static int call(lua_State *L, lua_CFunction function, struct baton_place *place, char *text) {
+  int status;
+  lua_pushcfunction(L, function);
+  lua_pushlightuserdata(L, place);
+  lua_pushlightuserdata(L, text);
+  status = lua_pcall(L, 2, 1, 0);
+  if (status != LUA_OK && lua_type(L, -1) != LUA_TSTRING) {
+    lua_pop(L, 1);
+    lua_pushliteral(L, "an error without a text");
+  }
+  return status == LUA_OK;
+}
+
+static void write_log(lua_State *L, const struct hit *hit) {
+  size_t size;
+  const char *text = lua_tolstring(L, -1, &size);
+  baton_debug_log(hit->process->id, hit->breakpoint->id, text, size);
+}
+
+static void examine(lua_State *L, void *argument) {
+  struct hit *hit = argument;
+  struct baton_breakpoint *breakpoint = hit->breakpoint;
+  struct baton_place place = {NULL, NULL};
+  const unsigned char before = hit->process->in_debugger;
+  hit->process->in_debugger = baton_simulated ? BATON_ALONE_IN_DEBUGGER : BATON_IN_DEBUGGER;
+  find_innermost(hit->process, &place);
+  hit->stops = 1;
+  if (breakpoint->condition != NULL) {
+    if (call(L, test_condition, &place, breakpoint->condition))
+      hit->stops = lua_toboolean(L, -1);
+    else
+      write_log(L, hit); /* and it stops, so that the mistake is seen */
+    lua_pop(L, 1);
+  }
+  if (hit->stops) hit->stops = count_hit(breakpoint);
+  if (hit->stops && breakpoint->log != NULL) {
+    call(L, fill_in, &place, breakpoint->log);
+    write_log(L, hit);
+    lua_pop(L, 1);
+    hit->stops = 0;
+  }
+  hit->process->in_debugger = before;
+}
+
+int baton_debugger_hits(
+    lua_State *L, struct baton_process *process, struct baton_breakpoint *breakpoint) {
+  struct hit hit = {process, breakpoint, 1};
+  if (breakpoint->condition == NULL && breakpoint->log == NULL) return count_hit(breakpoint);
+  baton_debugger_in_hook(L, examine, &hit);
+  return hit.stops;
+}

@@ -1,0 +1,152 @@
+/*
+** Variables as a frame sees them, and expressions that use them.
+*/
+#include "debugger/inside.h"
+
+#include <string.h>
+
+void baton_debugger_push_function(lua_State *L, const struct baton_place *place) {
+  luaL_checkstack(L, 4, NULL);
+  lua_lock(L);
+  setobj2s(L, L->top.p, s2v(place->ci->func.p));
+  api_incr_top(L);
+  lua_unlock(L);
+}
+
+static lua_Debug record_of(const struct baton_place *place) {
+  lua_Debug record;
+  memset(&record, 0, sizeof record);
+  record.i_ci = place->ci;
+  return record;
+}
+
+const char *baton_debugger_push_local(lua_State *L, const struct baton_place *place, int n) {
+  const lua_Debug record = record_of(place);
+  const char *name;
+  luaL_checkstack(L, 4, NULL);
+  if (place->L != L && !lua_checkstack(place->L, 2)) luaL_error(L, "stack overflow");
+  name = lua_getlocal(place->L, &record, n);
+  if (name != NULL && place->L != L) lua_xmove(place->L, L, 1);
+  return name;
+}
+
+/* The number of the local variable that the frame sees by this name: the last one. 0: none. */
+static int local_of(lua_State *L, const struct baton_place *place, const char *name) {
+  const char *found;
+  int n, last = 0;
+  if (!isLua(place->ci)) return 0;
+  for (n = 1; (found = baton_debugger_push_local(L, place, n)) != NULL; n++) {
+    if (strcmp(found, name) == 0) last = n;
+    lua_pop(L, 1);
+  }
+  return last;
+}
+
+/* The number of the upvalue of the function at `index`; 0: none. */
+static int upvalue_of(lua_State *L, int index, const char *name) {
+  const char *found;
+  int n;
+  for (n = 1; (found = lua_getupvalue(L, index, n)) != NULL; n++) {
+    lua_pop(L, 1);
+    if (strcmp(found, name) == 0) return n;
+  }
+  return 0;
+}
+
+/* Pushes a local variable or an upvalue of this name. Returns 0, and pushes nothing, if there is
+   none. */
+static int push_variable(lua_State *L, const struct baton_place *place, const char *name) {
+  int n = local_of(L, place, name);
+  if (n != 0) {
+    baton_debugger_push_local(L, place, n);
+    return 1;
+  }
+  baton_debugger_push_function(L, place);
+  n = isLua(place->ci) ? upvalue_of(L, -1, name) : 0;
+  if (n != 0) {
+    lua_getupvalue(L, -1, n);
+    lua_remove(L, -2);
+    return 1;
+  }
+  lua_pop(L, 1);
+  return 0;
+}
+
+int baton_debugger_set_variable(lua_State *L, const struct baton_place *place, const char *name) {
+  int n = local_of(L, place, name);
+  if (n != 0) {
+    const lua_Debug record = record_of(place);
+    if (place->L != L) lua_xmove(L, place->L, 1);
+    lua_setlocal(place->L, &record, n);
+    return 1;
+  }
+  baton_debugger_push_function(L, place);
+  n = isLua(place->ci) ? upvalue_of(L, -1, name) : 0;
+  if (n != 0) {
+    lua_insert(L, -2);
+    lua_setupvalue(L, -2, n);
+    lua_pop(L, 1);
+    return 1;
+  }
+  lua_pop(L, 1);
+  return 0;
+}
+
+void baton_debugger_push_globals(lua_State *L, const struct baton_place *place) {
+  if (place->ci == NULL || !push_variable(L, place, "_ENV")) lua_pushglobaltable(L);
+}
+
+/* __index of the environment of an expression. Its first upvalue is the place. */
+static int get_variable(lua_State *L) {
+  const struct baton_place *place = lua_touserdata(L, lua_upvalueindex(1));
+  if (lua_type(L, 2) == LUA_TSTRING && push_variable(L, place, lua_tostring(L, 2))) return 1;
+  baton_debugger_push_globals(L, place);
+  lua_pushvalue(L, 2);
+  lua_gettable(L, -2);
+  return 1;
+}
+
+/* Its __newindex. */
+static int put_variable(lua_State *L) {
+  const struct baton_place *place = lua_touserdata(L, lua_upvalueindex(1));
+  lua_settop(L, 3);
+  if (lua_type(L, 2) == LUA_TSTRING &&
+      baton_debugger_set_variable(L, place, lua_tostring(L, 2)))
+    return 0;
+  baton_debugger_push_globals(L, place);
+  lua_replace(L, 1);
+  lua_settable(L, 1);
+  return 0;
+}
+
+/* Pushes the environment of an expression. The place is copied. */
+static void push_environment(lua_State *L, const struct baton_place *place) {
+  struct baton_place *copy;
+  lua_createtable(L, 0, 0);
+  lua_createtable(L, 0, 2);
+  copy = lua_newuserdatauv(L, sizeof *copy, 0);
+  *copy = *place;
+  lua_pushvalue(L, -1);
+  lua_pushcclosure(L, get_variable, 1);
+  lua_setfield(L, -3, "__index");
+  lua_pushcclosure(L, put_variable, 1);
+  lua_setfield(L, -2, "__newindex");
+  lua_setmetatable(L, -2);
+}
+
+void baton_debugger_compile(
+    lua_State *L, const struct baton_place *place, const char *text, size_t size) {
+  luaL_checkstack(L, 8, NULL);
+  lua_pushliteral(L, "return ");
+  lua_pushlstring(L, text, size);
+  lua_concat(L, 2);
+  if (luaL_loadbufferx(L, lua_tostring(L, -1), lua_rawlen(L, -1), "=expression", "t") != LUA_OK) {
+    lua_pop(L, 2);
+    if (luaL_loadbufferx(L, text, size, "=expression", "t") != LUA_OK) lua_error(L);
+  } else {
+    lua_remove(L, -2);
+  }
+  if (place->ci == NULL) return; /* with the globals */
+  push_environment(L, place);
+  lua_setupvalue(L, -2, 1);
+}

@@ -1,0 +1,95 @@
+/*
+** A process that has stopped waits for its debugger's questions.
+**
+** A process that has stopped waits for a semaphore, and the others run. If it cannot wait there (in
+** a critical section, in a simulated run), or if all are to stop, then it keeps the VM, and its
+** native thread waits.
+*/
+#include "debugger/inside.h"
+#include "state/state.h"
+
+#include <string.h>
+
+static int stops_all;
+
+void baton_debugger_stop_all(int on) { stops_all = on; }
+
+struct stop {
+  struct baton_process *process;
+  const char *reason;
+  const struct baton_breakpoint *breakpoint;
+  int is_alone;
+};
+
+/* Whether the process keeps the VM while it has stopped. */
+static int is_alone(const struct baton_process *process) {
+  const struct baton_vm *vm = process->vm;
+  return stops_all || baton_simulated || vm->closing || vm->hook_process == process ||
+      process->foreign_states > 0 || process->criticals > 0;
+}
+
+void baton_debugger_serve(lua_State *L, struct baton_process *process, int alone) {
+  struct baton_debugged *debugged = process->debugged;
+  const void *executor = process->vm->executor;
+  for (;;) {
+    struct baton_wake wake = {BATON_DONE, 0, 0};
+    if (baton_debug_serve(process->id, process)) return;
+    baton_enter(L);
+    if (alone)
+      baton_debug_await(process->id);
+    else
+      wake = baton_semaphore_wait(executor, debugged->semaphore, BATON_FOREVER);
+    if (wake.reason == BATON_INTERRUPTED) process->interrupted = 1;
+    baton_leave(L);
+    if (wake.reason != BATON_DONE || process->killed) {
+      baton_debug_goes_on(process->id);
+      return;
+    }
+  }
+}
+
+/* The error that is being raised, if it is a text or a number; else its type. */
+static const char *text_of_error(lua_State *L, size_t *size) {
+  const char *text;
+  if (lua_type(L, -1) == LUA_TSTRING) return lua_tolstring(L, -1, size);
+  text = luaL_typename(L, -1);
+  *size = strlen(text);
+  return text;
+}
+
+static void stop_here(lua_State *L, void *argument) {
+  const struct stop *stop = argument;
+  struct baton_process *process = stop->process;
+  struct baton_debugged *debugged = process->debugged;
+  const char *text = "";
+  size_t size = 0;
+  int id = stop->breakpoint != NULL ? stop->breakpoint->id : 0;
+  if (strcmp(stop->reason, "exception") == 0) text = text_of_error(L, &size);
+  process->in_debugger = stop->is_alone ? BATON_ALONE_IN_DEBUGGER : BATON_IN_DEBUGGER;
+  baton_debug_stopped(process->id, process, debugged->semaphore, stop->is_alone, stop->reason, id,
+      text, size);
+  baton_debugger_serve(L, process, stop->is_alone);
+  baton_debugger_forget_values(L, debugged);
+  process->in_debugger = BATON_NOT_IN_DEBUGGER;
+}
+
+void baton_debugger_stop(lua_State *L, struct baton_process *process, const char *reason,
+    const struct baton_breakpoint *breakpoint) {
+  struct baton_debugged *debugged = baton_debugger_of(process);
+  struct stop stop = {process, reason, breakpoint, is_alone(process)};
+  if (debugged == NULL) return; /* no memory */
+  if (debugged->semaphore == 0) {
+    debugged->semaphore = baton_semaphore_new(process->vm->executor, 0);
+    baton_set_object_name(
+        process->vm->executor, BATON_SEMAPHORE, debugged->semaphore, "of the debugger");
+  }
+  process->traced = 0;
+  debugged->pauses = debugged->is_entry = 0;
+  debugged->step = BATON_CONTINUE;
+  baton_debugger_in_hook(L, stop_here, &stop);
+  if (baton_lua_debugger() != NULL) baton_debugger_begin_step(process, debugged->step);
+}
+
+void baton_debugger_resume(struct baton_process *process, enum baton_debugger_step step) {
+  process->debugged->step = step;
+}

@@ -1,0 +1,289 @@
+//! The desk: where a debugger's questions wait for the process that they are for, and its answers
+//! for the debugger.
+//!
+//! | state of a process | left by |
+//! |---|---|
+//! | runs | it stops: [`stopped`] |
+//! | stopped, waits for a question | a question or a release, and then its wake-up |
+//! | stopped, carries out questions | [`next`]: none is left (it waits), or it goes on (it runs) |
+//!
+//! One mutex guards all of it. A thread that gives a question or a release adds it under the mutex,
+//! and then wakes the process. There are two ways to wait:
+//!
+//! - In the scheduler, for a semaphore. A signal that comes before the wait is kept by the
+//!   semaphore, so it is not lost. One too many leads to a look that finds nothing.
+//! - Alone, on the native thread, for a condition variable with the desk's mutex. A process looks
+//!   under that mutex before it waits, so a question is found, or its signal finds the process
+//!   waiting.
+//!
+//! The thread that sends to the debugger waits in the second way, too.
+
+use baton_core::sched::SemaphoreId;
+use baton_core::vm::{View, Vm};
+use baton_sys::forking::ForkMutex;
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, MutexGuard, PoisonError};
+
+/// A question that the stopped process carries out, with its record.
+pub(super) type Question = Box<dyn FnOnce(usize) -> Outcome + Send>;
+
+/// A question on the VM, for which no process runs.
+pub(super) type VmQuestion = Box<dyn FnOnce(&mut View<'_>) + Send>;
+
+/// What is left to do after a question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The process stays where it is.
+    Stays,
+    /// It goes on.
+    GoesOn,
+}
+
+/// A process that has stopped.
+struct Stopped {
+    questions: VecDeque<Question>,
+    /// Where it waits, unless it is alone.
+    semaphore: u64,
+    /// No other process runs.
+    is_alone: bool,
+    /// It goes on when its questions are done.
+    is_released: bool,
+}
+
+/// The debugger's side of the connection.
+#[derive(Default)]
+struct Outgoing {
+    lines: VecDeque<Value>,
+    is_closed: bool,
+}
+
+/// The state of the desk.
+#[derive(Default)]
+pub(super) struct Desk {
+    /// What is sent to the debugger; `None` if none is attached.
+    outgoing: Option<Outgoing>,
+    stopped: Option<HashMap<u64, Stopped>>,
+    vm_questions: VecDeque<VmQuestion>,
+    /// A debugger has started the program, and may still attach.
+    awaits_parent: bool,
+}
+
+static DESK: ForkMutex<Desk> = ForkMutex::new(Desk {
+    outgoing: None,
+    stopped: None,
+    vm_questions: VecDeque::new(),
+    awaits_parent: false,
+});
+
+/// Where a process that is alone waits.
+static ASKED: Condvar = Condvar::new();
+
+/// Where the thread that sends waits.
+static TOLD: Condvar = Condvar::new();
+
+fn wait<'a>(condition: &Condvar, desk: MutexGuard<'a, Desk>) -> MutexGuard<'a, Desk> {
+    condition.wait(desk).unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Desk {
+    fn stopped(&mut self) -> &mut HashMap<u64, Stopped> {
+        self.stopped.get_or_insert_default()
+    }
+
+    fn has_lone(&self) -> bool {
+        let mut all = self.stopped.iter().flat_map(HashMap::values);
+        all.any(|stopped| stopped.is_alone)
+    }
+}
+
+/// In a fork's child.
+///
+/// # Safety
+/// The caller is the only thread.
+pub(super) unsafe fn renew() {
+    // SAFETY: the caller's condition; no function here forks.
+    unsafe { DESK.renew(Desk::default()) };
+}
+
+/// A debugger that has started the program will attach.
+pub(super) fn await_parent() {
+    DESK.lock().awaits_parent = true;
+}
+
+/// Opens the desk for a debugger. `false` if there is one already.
+pub(super) fn open() -> bool {
+    let mut desk = DESK.lock();
+    let is_free = desk.outgoing.is_none();
+    if is_free {
+        desk.outgoing = Some(Outgoing::default());
+    }
+    is_free
+}
+
+/// Closes the desk: every process that has stopped goes on.
+pub(super) fn close(vm: Option<&Vm>) {
+    let mut desk = DESK.lock();
+    desk.awaits_parent = false;
+    if let Some(outgoing) = &mut desk.outgoing {
+        outgoing.is_closed = true;
+    }
+    let mut semaphores = Vec::new();
+    for stopped in desk.stopped().values_mut() {
+        stopped.is_released = true;
+        if !stopped.is_alone {
+            semaphores.push(stopped.semaphore);
+        }
+    }
+    drop(desk);
+    ASKED.notify_all();
+    TOLD.notify_all();
+    for semaphore in semaphores {
+        wake(vm, semaphore);
+    }
+}
+
+fn wake(vm: Option<&Vm>, semaphore: u64) {
+    if let (Some(vm), Some(id)) = (vm, SemaphoreId::from_bits(semaphore)) {
+        vm.signal_from_outside(id);
+    }
+}
+
+/// Sends a line to the debugger.
+pub(super) fn tell(line: Value) {
+    let mut desk = DESK.lock();
+    if let Some(outgoing) = &mut desk.outgoing {
+        outgoing.lines.push_back(line);
+        drop(desk);
+        TOLD.notify_all();
+    }
+}
+
+/// Waits for lines to send. `None` at the end; then the desk can be opened again.
+pub(super) fn next_lines() -> Option<VecDeque<Value>> {
+    let mut desk = DESK.lock();
+    loop {
+        let outgoing = desk.outgoing.as_mut()?;
+        if !outgoing.lines.is_empty() {
+            return Some(std::mem::take(&mut outgoing.lines));
+        }
+        if outgoing.is_closed {
+            desk.outgoing = None;
+            return None;
+        }
+        desk = wait(&TOLD, desk);
+    }
+}
+
+/// Whether some process has stopped.
+pub(super) fn has_stopped() -> bool {
+    !DESK.lock().stopped().is_empty()
+}
+
+/// Asks a process that has stopped. `false` if it has not.
+pub(super) fn ask(vm: &Vm, process: u64, question: Question) -> bool {
+    let mut desk = DESK.lock();
+    let Some(stopped) = desk.stopped().get_mut(&process) else {
+        return false;
+    };
+    if stopped.is_released {
+        return false;
+    }
+    stopped.questions.push_back(question);
+    let (is_alone, semaphore) = (stopped.is_alone, stopped.semaphore);
+    drop(desk);
+    match is_alone {
+        true => ASKED.notify_all(),
+        false => wake(Some(vm), semaphore),
+    }
+    true
+}
+
+/// Asks a process that keeps the VM. Gives the question back if there is none.
+pub(super) fn ask_lone(question: VmQuestion) -> Result<(), VmQuestion> {
+    let mut desk = DESK.lock();
+    if !desk.has_lone() {
+        return Err(question);
+    }
+    desk.vm_questions.push_back(question);
+    drop(desk);
+    ASKED.notify_all();
+    Ok(())
+}
+
+/// A process has stopped. `event` is for the debugger.
+pub(super) fn stopped(process: u64, semaphore: u64, is_alone: bool, event: Value) {
+    let mut desk = DESK.lock();
+    let may_wait = desk.awaits_parent || desk.outgoing.as_ref().is_some_and(|it| !it.is_closed);
+    if !may_wait {
+        return; // it goes on at once
+    }
+    let stopped = Stopped {
+        questions: VecDeque::new(),
+        semaphore,
+        is_alone,
+        is_released: false,
+    };
+    desk.stopped().insert(process, stopped);
+    drop(desk);
+    tell(event);
+}
+
+/// The next step of a process that has stopped.
+pub(super) enum Next {
+    /// It carries a question out.
+    Answer(Question),
+    /// It waits.
+    Wait,
+    /// It goes on.
+    GoOn,
+}
+
+/// What the process does next.
+pub(super) fn next(process: u64) -> Next {
+    let mut desk = DESK.lock();
+    let Some(stopped) = desk.stopped().get_mut(&process) else {
+        return Next::GoOn;
+    };
+    match stopped.questions.pop_front() {
+        Some(question) => Next::Answer(question),
+        None if stopped.is_released => {
+            desk.stopped().remove(&process);
+            Next::GoOn
+        }
+        None => Next::Wait,
+    }
+}
+
+/// The process goes on.
+pub(super) fn forget(process: u64) {
+    DESK.lock().stopped().remove(&process);
+}
+
+/// As [`forget`], for a process that was not told to. Tells the debugger.
+pub(super) fn goes_on(process: u64) {
+    forget(process);
+    tell(json!({ "event": "continued", "process": process }));
+}
+
+/// Waits until there is something for a process that is alone. What is asked of the VM is carried
+/// out meanwhile by `carry_out`.
+pub(super) fn await_alone(process: u64, mut carry_out: impl FnMut(VmQuestion)) {
+    let mut desk = DESK.lock();
+    loop {
+        if let Some(question) = desk.vm_questions.pop_front() {
+            drop(desk);
+            carry_out(question);
+            desk = DESK.lock();
+            continue;
+        }
+        let is_asked = desk
+            .stopped()
+            .get(&process)
+            .is_none_or(|stopped| stopped.is_released || !stopped.questions.is_empty());
+        if is_asked {
+            return;
+        }
+        desk = wait(&ASKED, desk);
+    }
+}

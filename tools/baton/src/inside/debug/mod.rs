@@ -1,0 +1,165 @@
+//! `baton debug`: a server of the Debug Adapter Protocol on standard input and output.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | the command line, and the loop: events of the client and of the program, in turn |
+//! | `messages.rs` | messages of the protocol |
+//! | `session.rs` | requests: from the start to the end, and how processes go on |
+//! | `breakpoints.rs` | requests: breakpoints |
+//! | `inspect.rs` | requests: stacks, variables, expressions |
+//! | `references.rs`, `text.rs` | the numbers of frames and variables; how they are shown |
+//! | `program.rs` | the program, and the conversation with it |
+//!
+//! Only the loop writes to the client, so messages do not mix. Nothing in it waits for the program:
+//! what is left to do with an answer is kept until that comes.
+
+mod breakpoints;
+mod inspect;
+mod messages;
+mod program;
+mod references;
+mod session;
+mod text;
+
+use super::check_write;
+use clap::Args;
+use messages::{Request, read_request};
+use program::{Seed, Wanted};
+use serde_json::Value;
+use session::{Flow, Session};
+use std::ffi::OsString;
+use std::io::{BufReader, stdin, stdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+#[derive(Args)]
+#[command(after_help = "An editor starts this command, and speaks the Debug Adapter Protocol with \
+                        it. Without a script or a process id, the editor says what to debug.")]
+pub(super) struct DebugOptions {
+    /// Stops all processes and timers while one process has stopped
+    #[arg(long)]
+    all_stop: bool,
+    /// Runs the script in virtual time, as this seed says
+    #[arg(long, value_name = "SEED", conflicts_with = "write")]
+    simulate: Option<u64>,
+    /// Attaches to a program that was not started with BATON_ATTACH=all
+    #[arg(long)]
+    write: bool,
+    /// The process id of a running program, or a script with its arguments
+    #[arg(
+        value_name = "PID|SCRIPT",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    target: Vec<OsString>,
+}
+
+/// What happens, in the order in which the session handles it.
+enum Event {
+    Client(Request),
+    /// The client's side of the connection has ended.
+    ClientGone,
+    /// The client has sent something that is no message.
+    ClientWrong(String),
+    /// A line of the conversation with the program.
+    Program(Value),
+    ProgramGone,
+    /// A text that the program has written, by the protocol's category.
+    Output(&'static str, String),
+    OutputEnds,
+}
+
+/// How long the texts of a program that has ended are waited for. A program that it has started may
+/// keep its output open.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+impl DebugOptions {
+    fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted {
+            all_stop: self.all_stop,
+            simulate: self.simulate.map(Seed::Number),
+            write: self.write,
+            ..Wanted::default()
+        };
+        if let Some((first, rest)) = self.target.split_first() {
+            match first.to_str().and_then(|text| text.parse().ok()) {
+                Some(pid) if rest.is_empty() => wanted.pid = Some(pid),
+                _ => {
+                    wanted.program = Some(first.into());
+                    wanted.raw_args = rest.to_vec();
+                }
+            }
+        }
+        wanted
+    }
+}
+
+pub(super) fn run(options: &DebugOptions) -> Result<(), String> {
+    check_write(options.write)?;
+    let (sender, receiver) = channel();
+    let from_client = sender.clone();
+    thread::spawn(move || read_client(&from_client));
+    let mut session = Session::new(options.wanted(), sender, stdout().lock());
+    let result = serve(&mut session, &receiver);
+    session.end();
+    result
+}
+
+fn read_client(events: &Sender<Event>) {
+    let mut input = BufReader::new(stdin().lock());
+    loop {
+        let (event, is_last) = match read_request(&mut input) {
+            Ok(Some(request)) => (Event::Client(request), false),
+            Ok(None) => (Event::ClientGone, true),
+            Err(why) => (Event::ClientWrong(why), true),
+        };
+        // If nobody receives it, the session has ended.
+        if events.send(event).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn serve(session: &mut Session<'_>, events: &Receiver<Event>) -> Result<(), String> {
+    let gone = |error: std::io::Error| format!("cannot write to the client: {error}");
+    while let Ok(event) = events.recv() {
+        let flow = match event {
+            Event::Client(request) => session.request(request),
+            Event::ClientGone => return Ok(()),
+            Event::ClientWrong(why) => return Err(why),
+            Event::Program(line) => session.from_program(&line),
+            Event::ProgramGone => {
+                drain_output(session, events)?;
+                session.program_gone()
+            }
+            Event::Output(category, text) => session.output(category, &text),
+            Event::OutputEnds => session.output_ends(),
+        };
+        if let Flow::Ends = flow.map_err(gone)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Passes on what a program that has ended has still written. What comes from the client meanwhile
+/// is handled, too.
+fn drain_output(session: &mut Session<'_>, events: &Receiver<Event>) -> Result<(), String> {
+    let gone = |error: std::io::Error| format!("cannot write to the client: {error}");
+    while session.has_open_output() {
+        let flow = match events.recv_timeout(LAST_OUTPUT) {
+            Ok(Event::Output(category, text)) => session.output(category, &text),
+            Ok(Event::OutputEnds) => session.output_ends(),
+            Ok(Event::Client(request)) => session.request(request),
+            Ok(Event::ClientWrong(why)) => return Err(why),
+            Ok(Event::Program(line)) => session.from_program(&line),
+            Ok(Event::ClientGone | Event::ProgramGone) => break,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        };
+        if let Flow::Ends = flow.map_err(gone)? {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! The program that is debugged: a child, or one that ran already; and the conversation with it.
+
+use super::super::rights;
+use super::Event;
+use baton_observe::client::{self, Connection};
+use baton_observe::protocol::{Ask, LONGEST_REPLY, read_line, write_line};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufReader, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+use std::thread;
+
+/// The version of the conversation.
+const VERSION: u64 = 1;
+
+/// What the requests `launch` and `attach` say, and the command line.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Wanted {
+    /// The script.
+    pub(super) program: Option<PathBuf>,
+    pub(super) args: Vec<String>,
+    pub(super) cwd: Option<PathBuf>,
+    pub(super) env: BTreeMap<String, Option<String>>,
+    /// The id of a running program.
+    pub(super) pid: Option<u32>,
+    pub(super) stop_on_entry: bool,
+    pub(super) all_stop: bool,
+    /// The seed of a simulated run.
+    pub(super) simulate: Option<Seed>,
+    /// Attaches to a program that was not started with BATON_ATTACH=all.
+    #[serde(skip)]
+    pub(super) write: bool,
+    /// Arguments as the command line has given them.
+    #[serde(skip)]
+    pub(super) raw_args: Vec<OsString>,
+}
+
+/// A seed: a number, or a text with one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Seed {
+    Number(u64),
+    Text(String),
+}
+
+impl Seed {
+    fn text(&self) -> Result<String, String> {
+        match self {
+            Seed::Number(seed) => Ok(seed.to_string()),
+            Seed::Text(text) if text.parse::<u64>().is_ok() => Ok(text.clone()),
+            Seed::Text(text) => Err(format!("a seed for 'simulate' expected, got '{text}'")),
+        }
+    }
+}
+
+/// A program, with the conversation that is open with it.
+pub(super) struct Program {
+    /// Its process id.
+    pub(super) pid: u32,
+    /// What it is called.
+    pub(super) name: String,
+    writer: UnixStream,
+    child: Option<Child>,
+    /// The number of questions so far.
+    asked: u64,
+}
+
+impl Program {
+    /// Starts or attaches to the program. What comes from it goes to `events`.
+    pub(super) fn reach(wanted: &Wanted, events: &Sender<Event>) -> Result<Program, String> {
+        match wanted.pid {
+            Some(pid) => Program::attach(pid, wanted, events),
+            None => Program::launch(wanted, events),
+        }
+    }
+
+    fn attach(pid: u32, wanted: &Wanted, events: &Sender<Event>) -> Result<Program, String> {
+        let connection = {
+            let _own = rights::of_the_user_of(pid)?;
+            client::attach(pid, wanted.write).map_err(|error| error.to_string())?
+        };
+        let writer = converse(connection, wanted.all_stop, events)?;
+        Ok(Program {
+            pid,
+            name: format!("process {pid}"),
+            writer,
+            child: None,
+            asked: 0,
+        })
+    }
+
+    fn launch(wanted: &Wanted, events: &Sender<Event>) -> Result<Program, String> {
+        let script = wanted.program.as_ref().ok_or(
+            "'program' expected: the script to run; or 'pid', the id of a running program",
+        )?;
+        let this_program = std::env::current_exe()
+            .map_err(|error| format!("cannot find this program's file: {error}"))?;
+        let (ours, theirs) =
+            UnixStream::pair().map_err(|error| format!("cannot make a connection: {error}"))?;
+        fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))
+            .map_err(|error| format!("cannot pass a connection on: {error}"))?;
+        let mut command = Command::new(this_program);
+        if let Some(seed) = &wanted.simulate {
+            command.arg("--simulate").arg(seed.text()?);
+            command.args(["--explain", "0"]);
+        }
+        command
+            .arg("--")
+            .arg(script)
+            .args(&wanted.args)
+            .args(&wanted.raw_args)
+            .env("BATON_DEBUGGER", theirs.as_raw_fd().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(directory) = &wanted.cwd {
+            command.current_dir(directory);
+        }
+        for (name, value) in &wanted.env {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("cannot start the script: {error}"))?;
+        drop(theirs);
+        forward(child.stdout.take(), "stdout", events);
+        forward(child.stderr.take(), "stderr", events);
+        let writer = Connection::to_child(ours)
+            .map_err(|error| error.to_string())
+            .and_then(|connection| converse(connection, wanted.all_stop, events))
+            .inspect_err(|_| {
+                // It would run on unseen. It may have ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+            })?;
+        Ok(Program {
+            pid: child.id(),
+            name: script.display().to_string(),
+            writer,
+            child: Some(child),
+            asked: 0,
+        })
+    }
+
+    /// Whether it was started for this session.
+    pub(super) fn is_child(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Sends a question. Returns the number of its answer.
+    pub(super) fn ask(&mut self, ask: &str, mut with: Value) -> Result<u64, String> {
+        self.asked += 1;
+        with["id"] = self.asked.into();
+        let ask = Ask {
+            ask: ask.to_owned(),
+            with,
+        };
+        write_line(&mut self.writer, &ask)
+            .map_err(|error| format!("the program does not answer: {error}"))?;
+        Ok(self.asked)
+    }
+
+    /// Ends the conversation: what has stopped goes on.
+    pub(super) fn let_go(&self) {
+        // An error says that it is closed already.
+        let _ = self.writer.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Ends a program that was started for this session.
+    pub(super) fn end(&mut self) {
+        if let Some(child) = &mut self.child {
+            // An error says that it has ended.
+            let _ = child.kill();
+        }
+    }
+
+    /// Asks such a program to end.
+    pub(super) fn terminate(&self) -> Result<(), String> {
+        let pid = i32::try_from(self.pid).map_err(|_| "no such process".to_owned())?;
+        let pid = nix::unistd::Pid::from_raw(pid);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)
+            .map_err(|error| format!("cannot end the program: {error}"))
+    }
+
+    /// Waits for its end, if it was started for this session.
+    pub(super) fn wait(&mut self) -> Option<ExitStatus> {
+        self.child.as_mut()?.wait().ok()
+    }
+}
+
+/// Opens the conversation. Lines of the program become events.
+fn converse(
+    connection: Connection,
+    all_stop: bool,
+    events: &Sender<Event>,
+) -> Result<UnixStream, String> {
+    let opening = json!({ "version": VERSION, "all_stop": all_stop });
+    let (mut reader, writer) = connection.open("debug", opening)?;
+    loop {
+        // The main process may have stopped at its start before the debugger was attached.
+        let line = next_line(&mut reader)?.ok_or("the program has ended")?;
+        if let Some(why) = line.get("refused").and_then(Value::as_str) {
+            return Err(why.to_owned());
+        }
+        if line["event"] == "attached" {
+            break;
+        }
+        let _ = events.send(Event::Program(line));
+    }
+    let events = events.clone();
+    thread::spawn(move || {
+        while let Ok(Some(line)) = next_line(&mut reader) {
+            if events.send(Event::Program(line)).is_err() {
+                return;
+            }
+        }
+        // If nobody receives it, the session has ended.
+        let _ = events.send(Event::ProgramGone);
+    });
+    Ok(writer)
+}
+
+fn next_line(reader: &mut BufReader<UnixStream>) -> Result<Option<Value>, String> {
+    read_line(reader, LONGEST_REPLY).map_err(|error| format!("the program does not answer: {error}"))
+}
+
+/// Passes what the program writes on, as text. A character is never cut.
+fn forward(stream: Option<impl Read + Send + 'static>, category: &'static str, events: &Sender<Event>) {
+    let Some(mut stream) = stream else {
+        return;
+    };
+    let events = events.clone();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let mut chunk = [0; 16 * 1024];
+        while let Ok(count @ 1..) = stream.read(&mut chunk) {
+            bytes.extend_from_slice(&chunk[..count]);
+            let whole = bytes.len() - unfinished(&bytes);
+            let rest = bytes.split_off(whole);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            bytes = rest;
+            if !text.is_empty() && events.send(Event::Output(category, text)).is_err() {
+                return;
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        // As above.
+        let _ = events.send(Event::Output(category, text));
+        let _ = events.send(Event::OutputEnds);
+    });
+}
+
+/// How many bytes at the end begin a character that is not complete.
+fn unfinished(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
+        Err(_) => bytes.utf8_chunks().last().map_or(0, |chunk| {
+            match std::str::from_utf8(chunk.invalid()) {
+                Err(error) if error.error_len().is_none() => chunk.invalid().len(),
+                _ => 0,
+            }
+        }),
+        Ok(_) => 0,
+    }
+}
