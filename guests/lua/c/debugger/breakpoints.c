@@ -149,23 +149,24 @@ static int belongs_to(struct file *file, const Proto *function) {
 ** All functions and states of the heap
 ** ======================================================= */
 
-static void trace_frames(lua_State *L, int all) {
+static void trace_frames(lua_State *L) {
   CallInfo *ci;
   L->hookmask |= BATON_DEBUG_BIT;
   for (ci = L->ci; ci != NULL; ci = ci->previous)
-    if (isLua(ci) && (all || ci_func(ci)->p->marked & BATON_PROTO_HAS_BREAKPOINT))
+    if (isLua(ci) && ci_func(ci)->p->marked & BATON_PROTO_HAS_BREAKPOINT)
       ci->u.l.trap = 1;
 }
 
-void baton_debugger_trace_states(int all) {
+void baton_debugger_trace_states(void) {
   global_State *g = baton_debugger_vm()->global;
   GCObject *object;
-  baton_debugger_traces = 1;
+  if (baton_debugger_traces == BATON_TRACES_NOTHING)
+    baton_debugger_traces = BATON_TRACES_BREAKPOINTS;
   if (g == NULL) return;
-  trace_frames(g->mainthread, all);
+  trace_frames(g->mainthread);
   for (object = g->allgc; object != NULL; object = object->next)
     if (object->tt == LUA_VTHREAD && gco2th(object)->stack.p != NULL)
-      trace_frames(gco2th(object), all);
+      trace_frames(gco2th(object));
 }
 
 /* Places breakpoints of a file in all functions. */
@@ -296,7 +297,7 @@ int baton_debugger_set_breakpoints(const char *path, const struct baton_breakpoi
   if (vm->global != NULL && count > 0) place_everywhere(path);
   for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next)
     if (strcmp(breakpoint->path, path) == 0) placed(context, breakpoint->id, breakpoint->placed);
-  if (breakpoints != NULL) baton_debugger_trace_states(0);
+  if (breakpoints != NULL) baton_debugger_trace_states();
   return 1;
 }
 

@@ -21,6 +21,7 @@ struct baton_debugged {
   lua_State *L;
   ptrdiff_t frame;
   int line, pc;
+  const lua_State *raised_on; /* where it has stopped at an error last */
   int slots; /* the number of values that were shown since it stopped */
 };
 
@@ -44,8 +45,8 @@ struct baton_breakpoint *baton_debugger_breakpoint_at(
 void baton_debugger_place_in(Proto *main, baton_breakpoint_placed *placed, void *context);
 void baton_debugger_remove_breakpoints(void);
 int baton_debugger_has_breakpoints(void);
-/* Has each state and each of their frames with a breakpoint traced. With `all`, all frames. */
-void baton_debugger_trace_states(int all);
+/* Has the calls of each state traced, and each of their frames with a breakpoint. */
+void baton_debugger_trace_states(void);
 
 /* debugged.c. All inside the VM, but the last. */
 struct baton_vm *baton_debugger_vm(void);

@@ -69,14 +69,21 @@ static void trace_frames(const struct baton_process *process) {
   }
 }
 
+static void trace_steps(const struct baton_process *process) {
+  if (baton_debugger_traces == BATON_TRACES_NOTHING) baton_debugger_trace_states();
+  baton_debugger_traces = BATON_TRACES_STEPS;
+  trace_frames(process);
+}
+
 void baton_debugger_begin_step(struct baton_process *process, enum baton_debugger_step step) {
   struct baton_debugged *debugged = process->debugged;
   lua_State *L = baton_lua_innermost(process);
   debugged->step = step;
   process->traced = step != BATON_CONTINUE || debugged->pauses;
   if (!process->traced) {
-    if (!baton_debugger_has_breakpoints() && !baton_debugger_any_traced())
-      baton_debugger_traces = 0;
+    if (baton_debugger_any_traced()) return;
+    baton_debugger_traces =
+        baton_debugger_has_breakpoints() ? BATON_TRACES_BREAKPOINTS : BATON_TRACES_NOTHING;
     return;
   }
   debugged->L = L;
@@ -88,8 +95,7 @@ void baton_debugger_begin_step(struct baton_process *process, enum baton_debugge
     debugged->pc = pcRel(L->ci->u.l.savedpc, function);
     debugged->line = luaG_getfuncline(function, debugged->pc);
   }
-  if (!baton_debugger_traces) baton_debugger_trace_states(0);
-  trace_frames(process);
+  trace_steps(process);
 }
 
 int baton_debugger_pause(struct baton_process *process) {
@@ -98,7 +104,6 @@ int baton_debugger_pause(struct baton_process *process) {
   debugged->pauses = 1;
   process->traced = 1;
   if (process->L == NULL) return 1;
-  if (!baton_debugger_traces) baton_debugger_trace_states(0);
-  trace_frames(process);
+  trace_steps(process);
   return 1;
 }

@@ -71,10 +71,23 @@ static int is_caught(const struct baton_process *process, lua_State *L) {
   }
 }
 
+/* Whether coroutine.wrap raises again what the process has stopped at. */
+static int is_known(lua_State *L, struct baton_process *process) {
+  struct baton_debugged *debugged = process->debugged;
+  const TValue *coroutine;
+  if (debugged == NULL || debugged->raised_on == NULL || !is_of_wrap(L)) return 0;
+  coroutine = &clCvalue(s2v(L->ci->func.p))->upvalue[0];
+  if (!ttisthread(coroutine) || thvalue(coroutine) != debugged->raised_on) return 0;
+  debugged->raised_on = L; /* and the next one, if this is in a coroutine, too */
+  return 1;
+}
+
 static void raises(lua_State *L, struct baton_process *process) {
   if (stops_at_errors == 0 || (stops_at_errors == 1 && is_caught(process, L))) return;
   if (process->killed || L != baton_lua_innermost(process)) return;
+  if (is_known(L, process)) return;
   baton_debugger_stop(L, process, "exception", NULL);
+  if (process->debugged != NULL) process->debugged->raised_on = L;
 }
 
 /* }====================================================== */
@@ -144,7 +157,7 @@ void baton_debugger_attach(int all_stop) {
 void baton_debugger_forget(void) {
   baton_debugger_remove_breakpoints();
   stops_at_errors = 0;
-  baton_debugger_traces = 0;
+  baton_debugger_traces = BATON_TRACES_NOTHING;
   baton_debugger_forget_steps();
 }
 

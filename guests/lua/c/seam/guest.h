@@ -80,7 +80,9 @@ struct baton_debugger_hooks {
 };
 /* The debugger that is attached, or NULL. Atomic. Any thread may make it NULL. */
 extern __attribute__((visibility("hidden"))) const struct baton_debugger_hooks *baton_debugger;
-/* Whether it wants calls traced. The VM lock guards it. */
+/* Which calls it wants traced: those of functions with breakpoints, or also those of processes that
+   it steps. The VM lock guards it. */
+enum { BATON_TRACES_NOTHING, BATON_TRACES_BREAKPOINTS, BATON_TRACES_STEPS };
 extern __attribute__((visibility("hidden"))) int baton_debugger_traces;
 static inline const struct baton_debugger_hooks *baton_lua_debugger(void) {
   /* Relaxed: the hooks never change, and the rest of the debugger's state is the VM's. */

@@ -130,8 +130,19 @@ static int trace_step(lua_State *L, const Instruction *pc) {
   return 1;
 }
 
+/* Whether only a debugger has led here, and it wants nothing of this function. */
+static inline int is_of_no_interest(const lua_State *L) {
+  return (L->hookmask & ~(LUA_MASKCALL | LUA_MASKRET)) == BATON_DEBUG_BIT &&
+      !(ci_func(L->ci)->p->marked & BATON_PROTO_HAS_BREAKPOINT) &&
+      baton_debugger_traces == BATON_TRACES_BREAKPOINTS;
+}
+
 LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
   if (l_unlikely(baton_simulated)) return trace_step(L, pc);
+  if (is_of_no_interest(L)) { /* each call, while there are breakpoints */
+    L->ci->u.l.trap = 0;
+    return 0;
+  }
   if (l_unlikely(L->hookmask & BATON_HOOK_BIT)) {
     struct baton_process *process = baton_lua_running(L);
     L->hookmask &= ~BATON_HOOK_BIT;
