@@ -297,7 +297,10 @@ int baton_debugger_set_breakpoints(const char *path, const struct baton_breakpoi
   if (vm->global != NULL && count > 0) place_everywhere(path);
   for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next)
     if (strcmp(breakpoint->path, path) == 0) placed(context, breakpoint->id, breakpoint->placed);
-  if (breakpoints != NULL) baton_debugger_trace_states();
+  if (breakpoints != NULL)
+    baton_debugger_trace_states();
+  else if (baton_debugger_traces == BATON_TRACES_BREAKPOINTS)
+    baton_debugger_traces = BATON_TRACES_NOTHING;
   return 1;
 }
 

@@ -160,7 +160,7 @@ static int take_warm_thread(lua_State *L, struct baton_process *process) {
   process->vm->warm_threads--;
   taken->top.p = taken->stack.p + 1;
   taken->hook = NULL;
-  taken->hookmask = 0;
+  taken->hookmask = L->hookmask & BATON_DEBUG_BIT;
   taken->basehookcount = 0;
   taken->allowhook = 1;
   taken->oldpc = 0;

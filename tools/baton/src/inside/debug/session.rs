@@ -247,6 +247,10 @@ impl<'out> Session<'out> {
         self.references.forget(process);
         self.ask("resume", with, move |session, answer| {
             let all = session.wanted.all_stop || session.wanted.simulate.is_some();
+            let answer = match answer {
+                Err(_) if session.program.is_none() => Ok(Value::Null), // it has gone on to its end
+                answer => answer,
+            };
             let body = answer.map(|_| match step {
                 "continue" => json!({ "allThreadsContinued": all }),
                 _ => Value::Null,
@@ -353,11 +357,11 @@ impl<'out> Session<'out> {
 
     /// The conversation has ended: so has the program, or it does not want to be debugged.
     pub(super) fn program_gone(&mut self) -> io::Result<Flow> {
+        self.stopped.clear();
+        let status = self.program.take().and_then(|mut program| program.wait());
         for (_, then) in std::mem::take(&mut self.pending) {
             then(self, Err("the program has ended".to_owned()))?;
         }
-        self.stopped.clear();
-        let status = self.program.take().and_then(|mut program| program.wait());
         if let Some(status) = status {
             // As a shell has it.
             let code = status
