@@ -61,6 +61,8 @@ typedef int64_t baton_timeout;
 /* The monotonic clock. In a simulated run, the simulated one. */
 BATON_ANY_THREAD uint64_t baton_now(void);
 BATON_INSIDE struct baton_wake baton_sleep_until(const void *vm, uint64_t deadline);
+/* Moves all deadlines and timers into the future, as if the time had stood still so long. */
+BATON_INSIDE void baton_postpone(const void *vm, uint64_t nanoseconds);
 
 /* }====================================================== */
 

@@ -250,6 +250,10 @@ bridge! {
         vm.sleep_until(Instant::from_nanos(nanoseconds)).into()
     }
 
+    fn baton_postpone(vm, nanoseconds: u64) {
+        vm.sched(|sched| sched.postpone(Duration::from_nanos(nanoseconds)));
+    }
+
     fn baton_join(vm, pid: u64, timeout: i64) -> CWake {
         match process(pid) {
             Some(pid) => vm.block_on(|sched| sched.join(pid, deadline(timeout))).into(),

@@ -31,8 +31,7 @@ static void find_innermost(const struct baton_process *process, struct baton_pla
 /* Pushes the value of an expression. */
 static void push_value(
     lua_State *L, const struct baton_place *place, const char *text, size_t size) {
-  baton_debugger_compile(L, place, text, size);
-  lua_call(L, 0, 1);
+  baton_debugger_run(L, place, text, size, 1);
 }
 
 /* Takes the place and the text; returns whether the value is true. */

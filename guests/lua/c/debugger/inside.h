@@ -97,9 +97,9 @@ const char *baton_debugger_push_local(lua_State *L, const struct baton_place *pl
 int baton_debugger_set_variable(lua_State *L, const struct baton_place *place, const char *name);
 /* Pushes the globals that the frame sees. */
 void baton_debugger_push_globals(lua_State *L, const struct baton_place *place);
-/* Compiles an expression, or statements, for a frame. Pushes the function. */
-void baton_debugger_compile(
-    lua_State *L, const struct baton_place *place, const char *text, size_t size);
+/* Runs an expression, or statements, as in a frame. Pushes the results. */
+void baton_debugger_run(lua_State *L, const struct baton_place *place, const char *text,
+    size_t size, int results);
 
 /* values.c */
 void baton_debugger_forget_values(lua_State *L, struct baton_debugged *debugged);
@@ -120,6 +120,8 @@ void baton_debug_await(uint64_t number);
 void baton_debug_goes_on(uint64_t number);
 /* A log point's text. Outside the VM. */
 void baton_debug_log(uint64_t number, int breakpoint, const char *text, size_t size);
+/* The program ends. */
+void baton_debug_flush(void);
 /* A breakpoint was placed in a chunk that was loaded. Inside the VM. */
 void baton_debug_placed(void *unused, int id, int line);
 

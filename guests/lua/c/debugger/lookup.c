@@ -134,8 +134,8 @@ static void push_environment(lua_State *L, const struct baton_place *place) {
   lua_setmetatable(L, -2);
 }
 
-void baton_debugger_compile(
-    lua_State *L, const struct baton_place *place, const char *text, size_t size) {
+/* Compiles an expression, or statements, for a frame. Pushes the function. */
+static void compile(lua_State *L, const struct baton_place *place, const char *text, size_t size) {
   luaL_checkstack(L, 8, NULL);
   lua_pushliteral(L, "return ");
   lua_pushlstring(L, text, size);
@@ -149,4 +149,13 @@ void baton_debugger_compile(
   if (place->ci == NULL) return; /* with the globals */
   push_environment(L, place);
   lua_setupvalue(L, -2, 1);
+}
+
+void baton_debugger_run(lua_State *L, const struct baton_place *place, const char *text,
+    size_t size, int results) {
+  int extra = 0;
+  compile(L, place, text, size);
+  if (place->ci != NULL && isLua(place->ci))
+    while (baton_debugger_push_local(L, place, -(extra + 1)) != NULL) extra++;
+  lua_call(L, extra, results);
 }

@@ -63,12 +63,18 @@ static void stop_here(lua_State *L, void *argument) {
   struct baton_debugged *debugged = process->debugged;
   const char *text = "";
   size_t size = 0;
+  const uint64_t since = baton_now();
   int id = stop->breakpoint != NULL ? stop->breakpoint->id : 0;
   if (strcmp(stop->reason, "exception") == 0) text = text_of_error(L, &size);
   process->in_debugger = stop->is_alone ? BATON_ALONE_IN_DEBUGGER : BATON_IN_DEBUGGER;
   baton_debug_stopped(process->id, process, debugged->semaphore, stop->is_alone, stop->reason, id,
       text, size);
   baton_debugger_serve(L, process, stop->is_alone);
+  if (stops_all && !baton_simulated) { /* timers have stood still, too */
+    baton_enter(L);
+    baton_postpone(process->vm->executor, baton_now() - since);
+    baton_leave(L);
+  }
   baton_debugger_forget_values(L, debugged);
   process->in_debugger = BATON_NOT_IN_DEBUGGER;
 }

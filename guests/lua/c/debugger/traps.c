@@ -149,6 +149,8 @@ static void loaded(lua_State *L) {
 static const struct baton_debugger_hooks functions = {trap, raises, loaded};
 
 void baton_debugger_attach(int all_stop) {
+  static int is_registered;
+  if (!is_registered) is_registered = atexit(baton_debug_flush) == 0;
   baton_debugger_stop_all(all_stop);
   /* Relaxed: as in baton_lua_debugger. */
   __atomic_store_n(&baton_debugger, &functions, __ATOMIC_RELAXED);

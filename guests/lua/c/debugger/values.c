@@ -315,8 +315,7 @@ static void show_scope(lua_State *L, struct job *job) {
 ** ======================================================= */
 
 static void push_result(lua_State *L, const struct job *job, const char *text, size_t size) {
-  baton_debugger_compile(L, &job->place, text, size);
-  lua_call(L, 0, 1);
+  baton_debugger_run(L, &job->place, text, size, 1);
 }
 
 static void set_in_value(lua_State *L, struct job *job) {
@@ -373,8 +372,8 @@ static void set(lua_State *L, struct job *job) {
 static void evaluate(lua_State *L, struct job *job) {
   const int base = lua_gettop(L);
   int i, count;
-  baton_debugger_compile(L, &job->place, job->request->text, job->request->text_size);
-  lua_call(L, 0, LUA_MULTRET);
+  baton_debugger_run(
+      L, &job->place, job->request->text, job->request->text_size, LUA_MULTRET);
   count = lua_gettop(L) - base;
   for (i = 1; i <= count; i++) {
     luaL_checkstack(L, 8, NULL);

@@ -24,6 +24,7 @@ use baton_sys::forking::ForkMutex;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A question that the stopped process carries out, with its record.
 pub(super) type Question = Box<dyn FnOnce(usize) -> Outcome + Send>;
@@ -55,6 +56,8 @@ struct Stopped {
 #[derive(Default)]
 struct Outgoing {
     lines: VecDeque<Value>,
+    /// Lines were taken, and are not sent yet.
+    is_sending: bool,
     is_closed: bool,
 }
 
@@ -164,6 +167,9 @@ pub(super) fn next_lines() -> Option<VecDeque<Value>> {
     let mut desk = DESK.lock();
     loop {
         let outgoing = desk.outgoing.as_mut()?;
+        if std::mem::replace(&mut outgoing.is_sending, !outgoing.lines.is_empty()) {
+            TOLD.notify_all(); // for `flush`
+        }
         if !outgoing.lines.is_empty() {
             return Some(std::mem::take(&mut outgoing.lines));
         }
@@ -172,6 +178,26 @@ pub(super) fn next_lines() -> Option<VecDeque<Value>> {
             return None;
         }
         desk = wait(&TOLD, desk);
+    }
+}
+
+/// Waits until all lines are sent, for at most `patience`.
+pub(super) fn flush(patience: Duration) {
+    let until = Instant::now() + patience;
+    let mut desk = DESK.lock();
+    while desk
+        .outgoing
+        .as_ref()
+        .is_some_and(|outgoing| outgoing.is_sending || !outgoing.lines.is_empty())
+    {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        desk = TOLD
+            .wait_timeout(desk, left)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
     }
 }
 

@@ -49,6 +49,9 @@ const VERSION: u64 = 1;
 /// How long a question on the VM waits until a process lets the VM go.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the program's end waits until its last lines are sent.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// How long each attempt waits.
 const ATTEMPT: Duration = Duration::from_millis(100);
 
@@ -488,6 +491,13 @@ unsafe extern "C" fn baton_debug_log(
         "breakpoint": breakpoint,
         "text": text,
     }));
+}
+
+/// The program ends: what it has told its debugger is sent first.
+// SAFETY: the only definition of this symbol, with the signature of `c/debugger/inside.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_debug_flush() {
+    desk::flush(LAST_LINES);
 }
 
 /// A breakpoint was placed in a chunk that was loaded.

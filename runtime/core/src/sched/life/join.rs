@@ -1,6 +1,7 @@
 //! Waiting for the end of one process or of all others; sleeping; the state of time.
 
 use baton_sys::clock::Instant;
+use std::time::Duration;
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
@@ -146,6 +147,26 @@ impl<C> Scheduler<C> {
         }
         self.wakes.set_due(None);
         count
+    }
+
+    /// Moves all deadlines of waits, sleeps and timers into the future, as if the time had stood
+    /// still so long.
+    ///
+    /// ```
+    /// use baton_core::sched::{Scheduler, SpawnOptions};
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// sched.spawn(SpawnOptions::default(), ())?;
+    /// sched.schedule();
+    /// sched.sleep(Instant::from_nanos(1000));
+    /// sched.postpone(Duration::from_nanos(500));
+    /// assert_eq!(sched.next_deadline(), Some(Instant::from_nanos(1500)));
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    pub fn postpone(&mut self, by: Duration) {
+        self.deadlines.postpone(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Whether no process can ever run again without an event from outside. Then:
