@@ -50,6 +50,8 @@ struct Stopped {
     is_alone: bool,
     /// It goes on when its questions are done.
     is_released: bool,
+    /// What the debugger is told of the stop.
+    event: Value,
 }
 
 /// The debugger's side of the connection.
@@ -117,11 +119,18 @@ pub(super) fn await_parent() {
 /// Opens the desk for a debugger. `false` if there is one already.
 pub(super) fn open() -> bool {
     let mut desk = DESK.lock();
-    let is_free = desk.outgoing.is_none();
-    if is_free {
-        desk.outgoing = Some(Outgoing::default());
+    if desk.outgoing.is_some() {
+        return false;
     }
-    is_free
+    // The main process may wait at its start already. What an earlier debugger has released does
+    // not count.
+    let waiting = desk.stopped().values().filter(|stopped| !stopped.is_released);
+    let lines = waiting.map(|stopped| stopped.event.clone()).collect();
+    desk.outgoing = Some(Outgoing {
+        lines,
+        ..Outgoing::default()
+    });
+    true
 }
 
 /// Closes the desk: every process that has stopped goes on.
@@ -249,10 +258,14 @@ pub(super) fn stopped(process: u64, semaphore: u64, is_alone: bool, event: Value
         semaphore,
         is_alone,
         is_released: false,
+        event: event.clone(),
     };
     desk.stopped().insert(process, stopped);
+    if let Some(outgoing) = &mut desk.outgoing {
+        outgoing.lines.push_back(event);
+    }
     drop(desk);
-    tell(event);
+    TOLD.notify_all();
 }
 
 /// The next step of a process that has stopped.
