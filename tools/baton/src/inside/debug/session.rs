@@ -243,12 +243,13 @@ impl<'out> Session<'out> {
     fn resume(&mut self, asked: Asked, with: &Value, step: &'static str) -> io::Result<()> {
         let process = thread_of(with);
         let with = json!({ "process": process, "step": step });
+        let had_program = self.program.is_some();
         self.stopped.remove(&process);
         self.references.forget(process);
         self.ask("resume", with, move |session, answer| {
             let all = session.wanted.all_stop || session.wanted.simulate.is_some();
             let answer = match answer {
-                Err(_) if session.program.is_none() => Ok(Value::Null), // it has gone on to its end
+                Err(_) if had_program && session.program.is_none() => Ok(Value::Null), // it has gone on to its end
                 answer => answer,
             };
             let body = answer.map(|_| match step {
