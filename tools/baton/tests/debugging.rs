@@ -412,3 +412,36 @@ fn breakpoints_in_a_module_stop_when_it_is_required() {
     assert_eq!(session.exit_code(), 0);
     assert_eq!(session.output, "8\n");
 }
+
+/// The function is left in each of the ways that Lua's machine has.
+#[test]
+fn a_breakpoint_after_a_call_stops_however_the_call_has_returned() {
+    let code = path(
+        "local function plain(x) return x end
+         local function none() end
+         local function loops(t) for _, v in pairs(t) do if v == 2 then return v end end return 0 end
+         local function extra(...) local n = ... return n end
+         local function tail(x) return plain(x) end
+         local function tail_in_c(x) return math.abs(x) end
+         local function kept() local v = 1 return function() v = v + 1 return v end end
+         local function closes() local c <close> = setmetatable({}, { __close = plain }) return 1 end
+         local all = { plain, none, loops, extra, tail, tail_in_c, kept, closes }
+         local function call(f, x)
+           f(x)
+           local here = 1
+           return here
+         end
+         for i, f in ipairs(all) do call(f, i == 3 and { 2 } or 1) end",
+    );
+    let mut session = Session::start(&[]);
+    session.begin(json!({ "program": code }));
+    session.set_breakpoints(&code, json!([{ "line": 12 }]));
+    session.configured();
+    for number in 1..=8 {
+        let stop = session.stopped();
+        assert_eq!(stop.frames[0].1, 12, "function {number}");
+        assert_eq!(session.evaluate(stop.ids[1], "i"), number.to_string());
+        session.resume("continue", stop.thread);
+    }
+    assert_eq!(session.exit_code(), 0);
+}

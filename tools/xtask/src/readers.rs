@@ -3,6 +3,9 @@
 //! The tests of `tools/formats` give them its files. They come from PyPI and npm, in the versions
 //! that `tools/formats/tests/readers` lists, and go to `target/readers`. A copy of the list there
 //! says which versions are installed; the tests compare it, too.
+//!
+//! In the same way come a client with which `baton debug` is tested, and the program that packs the
+//! extension for VS Code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,18 +36,43 @@ const fn package(name: &'static str, probe: Probe) -> Package {
 }
 
 /// Readers that one program installs into a directory.
-struct Group {
+pub(crate) struct Group {
     /// The directory under `target/readers`.
     name: &'static str,
+    /// The directory of its lists, from the repository's root.
+    sources: &'static str,
     /// The files that list the versions. The last one is copied when all is installed.
     lists: &'static [&'static str],
     /// The commands that install them there.
     commands: fn(directory: &Path) -> Vec<Command>,
 }
 
-const GROUPS: [Group; 2] = [
+/// The commands that install what a list of npm's says.
+fn npm(directory: &Path) -> Vec<Command> {
+    let mut npm = Command::new("npm");
+    npm.args([
+        "ci",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--silent",
+    ])
+    .current_dir(directory);
+    vec![npm]
+}
+
+/// The program that packs extensions for VS Code.
+pub(crate) const PACKER: Group = Group {
+    name: "packer",
+    sources: "editor/vscode/packaging",
+    lists: &["package.json", "package-lock.json"],
+    commands: npm,
+};
+
+const GROUPS: [Group; 4] = [
     Group {
         name: "python",
+        sources: READERS,
         lists: &["requirements.txt"],
         commands: |directory| {
             let mut venv = Command::new("python3");
@@ -52,32 +80,27 @@ const GROUPS: [Group; 2] = [
             let mut pip = Command::new(directory.join("bin/python"));
             pip.args(["-I", "-m", "pip", "install", "--quiet"])
                 .args(["--disable-pip-version-check", "--no-deps", "-r"])
-                .arg(sources().join("requirements.txt"));
+                .arg(workspace::root().join(READERS).join("requirements.txt"));
             vec![venv, pip]
         },
     },
     Group {
         name: "node",
+        sources: READERS,
         lists: &["package.json", "package-lock.json"],
-        commands: |directory| {
-            let mut npm = Command::new("npm");
-            npm.args([
-                "ci",
-                "--ignore-scripts",
-                "--no-audit",
-                "--no-fund",
-                "--silent",
-            ])
-            .current_dir(directory);
-            vec![npm]
-        },
+        commands: npm,
     },
+    Group {
+        name: "debugger",
+        sources: "tools/baton/tests/debugging_client",
+        lists: &["package.json", "package-lock.json"],
+        commands: npm,
+    },
+    PACKER,
 ];
 
-/// The directory with the lists of versions.
-fn sources() -> PathBuf {
-    workspace::root().join("tools/formats/tests/readers")
-}
+/// The directory with the lists of the readers.
+const READERS: &str = "tools/formats/tests/readers";
 
 /// `cargo xtask readers`: installs the Debian packages, too.
 pub(crate) fn run() -> Outcome {
@@ -88,20 +111,26 @@ pub(crate) fn run() -> Outcome {
 
 /// Installs the readers that are missing or have other versions.
 pub(crate) fn install() -> Outcome {
-    let place = workspace::target_directory("readers");
     for group in &GROUPS {
-        group
-            .install(&place.join(group.name))
-            .map_err(|why| format!("readers in {}: {why}", group.name))?;
+        group.install_in_target()?;
     }
     Ok(())
 }
 
 impl Group {
+    /// Installs it, and returns its directory.
+    pub(crate) fn install_in_target(&self) -> Result<PathBuf, String> {
+        let directory = workspace::target_directory("readers").join(self.name);
+        self.install(&directory)
+            .map_err(|why| format!("readers in {}: {why}", self.name))?;
+        Ok(directory)
+    }
+
     fn install(&self, directory: &Path) -> Outcome {
         let stamp = directory.join("installed.txt");
         let list = self.lists.last().ok_or("no list of versions")?;
-        let wanted = read(&sources().join(list))?;
+        let sources = workspace::root().join(self.sources);
+        let wanted = read(&sources.join(list))?;
         if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
             return Ok(());
         }
@@ -113,7 +142,7 @@ impl Group {
         fs::create_dir_all(directory).map_err(|why| format!("cannot make it: {why}"))?;
         let mut commands = (self.commands)(directory);
         for list in self.lists {
-            write(&directory.join(list), &read(&sources().join(list))?)?;
+            write(&directory.join(list), &read(&sources.join(list))?)?;
         }
         for command in &mut commands {
             let program = command.get_program().display().to_string();
@@ -141,19 +170,22 @@ mod checks {
 
     #[test]
     fn every_version_is_pinned() {
-        let python = read(&sources().join("requirements.txt")).expect("the list for Python");
+        let lists = |group: &Group| workspace::root().join(group.sources);
+        let python = read(&lists(&GROUPS[0]).join("requirements.txt")).expect("the list for Python");
         let lines = python.lines().filter(|line| !line.starts_with('#'));
         assert!(lines.clone().count() > 0);
         assert!(lines.clone().all(|line| line.contains("==")), "{python}");
-        let node = read(&sources().join("package.json")).expect("the list for node");
-        let node: serde_json::Value = serde_json::from_str(&node).expect("it is JSON");
-        let versions = node["dependencies"].as_object().expect("dependencies");
-        for version in versions.values() {
-            let version = version.as_str().expect("a version");
-            assert!(
-                version.starts_with(|first: char| first.is_ascii_digit()),
-                "{version}"
-            );
+        for group in &GROUPS[1..] {
+            let node = read(&lists(group).join("package.json")).expect("the list for node");
+            let node: serde_json::Value = serde_json::from_str(&node).expect("it is JSON");
+            let versions = node["dependencies"].as_object().expect("dependencies");
+            for version in versions.values() {
+                let version = version.as_str().expect("a version");
+                assert!(
+                    version.starts_with(|first: char| first.is_ascii_digit()),
+                    "{version}"
+                );
+            }
         }
     }
 
@@ -164,10 +196,12 @@ mod checks {
         fs::create_dir_all(&directory).expect("a directory for the trial");
         let group = Group {
             name: "trial",
+            sources: READERS,
             lists: &["requirements.txt"],
             commands: |_| vec![Command::new("false")],
         };
-        let wanted = read(&sources().join("requirements.txt")).expect("the list");
+        let list = workspace::root().join(READERS).join("requirements.txt");
+        let wanted = read(&list).expect("the list");
         write(&directory.join("installed.txt"), &wanted).expect("the trial's file");
         assert_eq!(group.install(&directory), Ok(()));
         write(&directory.join("installed.txt"), "older").expect("the trial's file");

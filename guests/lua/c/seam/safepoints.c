@@ -105,6 +105,12 @@ static int trace_for_debugger(
   return 1;
 }
 
+/* Called before a frame returns, while a debugger traces calls. */
+void baton_lua_pass_trap(lua_State *L) {
+  CallInfo *ci = L->ci;
+  if (isLua(ci) && isLua(ci->previous) && ci->previous->u.l.trap) ci->u.l.trap = 1;
+}
+
 static int trace(lua_State *L, const Instruction *pc) {
   if (l_unlikely(L->hookmask & BATON_DEBUG_BIT)) {
     const struct baton_debugger_hooks *debugger = baton_lua_debugger();

@@ -25,7 +25,8 @@
 **   liolib.c     A function notes its file, and waits if the file is in use. A read waits in the
 **                poller if others could run. Output goes through the host's console.
 **   lvm.c        The loop's calls of luaV_finishget first look for a method of a userdata. The
-**                loop saves where it is before it makes a table.
+**                loop saves where it is before it makes a table. A frame that returns passes on
+**                whether a debugger traces its caller.
 **   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
 **                collector while it reads another state.
 **
@@ -206,6 +207,15 @@ void baton_lua_resize_array(
 #define luaH_resizearray(first, table, size) BATON_RESIZE_##first, table, size)
 #define BATON_RESIZE_L baton_lua_resize_array(L, pc
 #define BATON_RESIZE_lua_State luaH_resizearray(lua_State
+
+/* Likewise. After a return, the loop takes the trap of the frame that has returned for its
+   caller's. */
+void baton_lua_pass_trap(struct lua_State *L);
+#define luaD_poscall(first, frame, results) BATON_POSCALL_##first, frame, results)
+#define BATON_POSCALL_L                                                                        \
+  (__builtin_expect(L->hookmask & BATON_DEBUG_BIT, 0) ? baton_lua_pass_trap(L) : (void)0),     \
+      luaD_poscall(L
+#define BATON_POSCALL_lua_State luaD_poscall(lua_State
 #endif
 
 #if defined(BATON_IN_LOADLIB)

@@ -1,0 +1,74 @@
+//! A client that others have published debugs a program with 1,000 processes, of which 999 go on.
+//! `cargo xtask readers` installs it.
+#![cfg(target_os = "linux")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use harness::debugger::script;
+use harness::skip::skip;
+use harness::{Run, baton_path};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where `cargo xtask readers` installs the client.
+fn installed() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("readers/debugger")
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/debugging_client")
+}
+
+/// Whether the client is there, in the version that is expected.
+fn is_installed() -> bool {
+    let wanted = fs::read_to_string(sources().join("package-lock.json")).expect("the list");
+    fs::read_to_string(installed().join("installed.txt")).is_ok_and(|found| found == wanted)
+}
+
+const PROGRAM: &str = "\
+local process = require 'baton.process'
+local counts = {}
+local function total()
+  local sum = 0
+  for _, count in pairs(counts) do sum = sum + count end
+  return sum
+end
+for i = 1, 999 do
+  process.spawn(function()
+    while true do
+      counts[i] = (counts[i] or 0) + 1
+      process.sleep(0.002)
+    end
+  end)
+end
+local function probe()
+  local own = 0
+  while total() >= 0 do
+    own = own + 1
+    process.sleep(0.001)
+  end
+end
+probe()
+";
+
+#[test]
+fn the_client_sets_a_breakpoint_steps_and_evaluates_while_999_processes_go_on() {
+    if !is_installed() {
+        skip("the debugger with a client from npm", "run cargo xtask readers");
+        return;
+    }
+    let outcome = Run::of(Path::new("node"))
+        .arg(sources().join("client.mjs"))
+        .arg(installed().join("node_modules"))
+        .arg(baton_path())
+        .arg(script(PROGRAM))
+        .arg("19")
+        .run();
+    outcome.succeeds();
+    let seen: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert_eq!(seen["threads"], 1000, "{seen}");
+    assert_eq!((&seen["line"], &seen["stepped"]), (&20.into(), &1.into()), "{seen}");
+    assert_eq!(seen["locals"], serde_json::json!(["own"]), "{seen}");
+}
