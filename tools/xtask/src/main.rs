@@ -9,6 +9,7 @@
 //! - [`deb`] makes a Debian package, and [`dist`] makes an archive for other systems.
 //! - [`peers`] installs the systems that the benches compare Baton with, and [`readers`] the
 //!   programs that read the files which Baton writes.
+//! - [`vsix`] packs the extension for VS Code.
 //! - [`stress`] repeats the concurrent tests, and [`soak`] runs the interpreter under a long load.
 //! - [`races`] runs the runtime's tests under ThreadSanitizer, and [`miri`] those that can in Miri.
 //! - [`mutants`] puts faults into the sources, which the tests must find.
@@ -31,6 +32,7 @@ mod soak;
 mod stress;
 mod testing;
 mod tidy;
+mod vsix;
 mod workspace;
 
 use std::process::ExitCode;
@@ -61,7 +63,8 @@ usage: cargo xtask <command>
                           --shard: part K of N, counted from 0
   peers                   install the systems that the benches compare Baton with
   readers                 install the programs that read profiles, traces, metrics and heaps, for
-                          the tests of tools/formats
+                          the tests of tools/formats; and the client that tests the debugger
+  vsix                    pack the extension for VS Code
   stress [--runs N] [--pinned|--load] [--release] [--at-once N] [--keep-going] [--only NAMES]
                           repeat the concurrent tests N times (200), pinned to one CPU and under
                           load
@@ -100,6 +103,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "mutants" => mutants::run(rest),
         "peers" => without_arguments(command, rest).and_then(|()| peers::run()),
         "readers" => without_arguments(command, rest).and_then(|()| readers::run()),
+        "vsix" => without_arguments(command, rest).and_then(|()| vsix::run()),
         "races" => without_arguments(command, rest).and_then(|()| races::run()),
         "miri" => without_arguments(command, rest).and_then(|()| miri::run()),
         "soak" => soak::run(rest),

@@ -1,5 +1,5 @@
 //! A client that others have published debugs a program with 1,000 processes, of which 999 go on.
-//! `cargo xtask readers` installs it.
+//! `cargo xtask readers` installs it. And the extension for VS Code starts the debugger.
 #![cfg(target_os = "linux")]
 
 #[path = "../harness/mod.rs"]
@@ -8,7 +8,7 @@ mod harness;
 use harness::debugger::script;
 use harness::skip::skip;
 use harness::{Run, baton_path};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -70,5 +70,33 @@ fn the_client_sets_a_breakpoint_steps_and_evaluates_while_999_processes_go_on() 
     let seen: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(seen["threads"], 1000, "{seen}");
     assert_eq!((&seen["line"], &seen["stepped"]), (&20.into(), &1.into()), "{seen}");
-    assert_eq!(seen["locals"], serde_json::json!(["own"]), "{seen}");
+    assert_eq!(seen["locals"], json!(["own"]), "{seen}");
+}
+
+#[test]
+fn the_extension_for_vs_code_starts_the_debugger() {
+    let is_there = std::process::Command::new("node").arg("--version").output();
+    if is_there.is_err() {
+        skip("the extension for VS Code", "install the Debian package nodejs");
+        return;
+    }
+    let extension = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../editor/vscode/extension.js");
+    let outcome = Run::of(Path::new("node"))
+        .arg(sources().join("extension.mjs"))
+        .arg(fs::canonicalize(extension).expect("the extension"))
+        .arg(baton_path())
+        .run();
+    outcome.succeeds();
+    let seen: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let baton = baton_path().display().to_string();
+    assert_eq!(seen["started"], json!([baton, ["debug"]]));
+    assert_eq!(seen["status"], 0);
+    assert_eq!(seen["capabilities"]["supportsConditionalBreakpoints"], true, "{seen}");
+    assert_eq!(seen["subscriptions"], 5);
+    assert_eq!(seen["open"]["program"], "/program/open.lua");
+    assert_eq!(seen["attach"], 42);
+    assert_eq!((&seen["refused"], &seen["wrong"]), (&json!(true), &json!(true)));
+    assert_eq!(seen["messages"].as_array().map(Vec::len), Some(2));
+    assert_eq!(seen["task"], json!([baton, ["--", "/program/open.lua"]]));
+    assert_eq!(seen["library"], json!(["/extension/library"]));
 }
