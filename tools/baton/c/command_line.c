@@ -324,6 +324,8 @@ static const char help_text[] =
   "  heap PID       take a snapshot of a running program's heap; heap --diff a b\n"
   "                 shows what has grown between two\n"
   "  set PID        show or set the parameters of a running program\n"
+  "  debug PID      debug a running program, for an editor (Debug Adapter\n"
+  "                 Protocol)\n"
   "  In place of PID, all but set take a script with its arguments, and start it.\n"
   "  Each has a --help of its own. A script of such a name is run by ./name.\n"
   "\n"

@@ -33,7 +33,10 @@ fn a_breakpoint_stops_the_process_and_its_frame_is_shown() {
     assert_eq!(stop.reason, "breakpoint");
     assert_eq!(stop.frames[0], ("add".to_owned(), 3));
     assert_eq!(stop.frames[1], ("main chunk".to_owned(), 7));
-    assert_eq!(session.shown(stop.ids[0], "Locals"), ["a=1", "b=10", "sum=11"]);
+    assert_eq!(
+        session.shown(stop.ids[0], "Locals"),
+        ["a=1", "b=10", "sum=11"]
+    );
     assert_eq!(
         session.shown(stop.ids[1], "Locals")[1..],
         ["total=0", "i=1"]
@@ -62,7 +65,10 @@ fn breakpoints_are_verified_when_their_chunk_is_loaded() {
     let stop = session.stopped();
     assert_eq!(stop.frames[0].1, 4);
     let set = session.set_breakpoints(&code, json!([{ "line": 5 }]));
-    assert_eq!((&set[0]["verified"], &set[0]["line"]), (&true.into(), &5.into()));
+    assert_eq!(
+        (&set[0]["verified"], &set[0]["line"]),
+        (&true.into(), &5.into())
+    );
     session.resume("continue", stop.thread);
     assert_eq!(session.stopped().frames[0].1, 5);
 }
@@ -81,13 +87,23 @@ fn conditions_and_counts_of_hits_decide_where_it_stops() {
         ]),
     );
     assert_eq!(set[2]["verified"], false);
-    assert!(set[2]["message"].as_str().is_some_and(|why| why.contains("'> 5'")));
+    assert!(
+        set[2]["message"]
+            .as_str()
+            .is_some_and(|why| why.contains("'> 5'"))
+    );
     session.configured();
     let stop = session.stopped();
-    assert_eq!((stop.frames[0].1, session.evaluate(stop.ids[0], "a")), (3, "3".to_owned()));
+    assert_eq!(
+        (stop.frames[0].1, session.evaluate(stop.ids[0], "a")),
+        (3, "3".to_owned())
+    );
     session.resume("continue", stop.thread);
     let stop = session.stopped();
-    assert_eq!((stop.frames[0].1, session.evaluate(stop.ids[0], "a")), (2, "5".to_owned()));
+    assert_eq!(
+        (stop.frames[0].1, session.evaluate(stop.ids[0], "a")),
+        (2, "5".to_owned())
+    );
     session.resume("continue", stop.thread);
     assert_eq!(session.exit_code(), 0);
 }
@@ -97,7 +113,10 @@ fn log_points_write_and_do_not_stop() {
     let code = path(SUMS);
     let mut session = Session::start(&[]);
     session.begin(json!({ "program": code }));
-    session.set_breakpoints(&code, json!([{ "line": 3, "logMessage": "{a} and {b}: {sum}" }]));
+    session.set_breakpoints(
+        &code,
+        json!([{ "line": 3, "logMessage": "{a} and {b}: {sum}" }]),
+    );
     session.configured();
     assert_eq!(session.exit_code(), 0);
     for line in ["1 and 10: 11\n", "5 and 50: 55\n", "total\t165\n"] {
@@ -222,10 +241,15 @@ fn values_can_be_opened_and_paged() {
         ["[1]=1", "[2]=nil", "[3]=\"three\""]
     );
     let globals = session.shown(frame, "Globals");
-    assert!(globals.contains(&"visible=\"global\"".to_owned()), "{globals:?}");
+    assert!(
+        globals.contains(&"visible=\"global\"".to_owned()),
+        "{globals:?}"
+    );
     let upvalues = session.scope(frame, "Upvalues");
     let setting = session.variables(upvalues);
-    let setting = setting.iter().find(|variable| variable["name"] == "setting");
+    let setting = setting
+        .iter()
+        .find(|variable| variable["name"] == "setting");
     let reference = setting.expect("it is there")["variablesReference"].as_i64();
     let fields = session.variables(reference.expect("a number"));
     let field = |name: &str| {
@@ -235,7 +259,9 @@ fn values_can_be_opened_and_paged() {
     assert_eq!(field("[\"a key\"]")["value"], "true");
     assert_eq!(field("[2.5]")["value"], "\"x\"");
     assert_eq!(field("deep")["evaluateName"], "setting.deep");
-    let deep = field("deep")["variablesReference"].as_i64().expect("a number");
+    let deep = field("deep")["variablesReference"]
+        .as_i64()
+        .expect("a number");
     let deeper = session.variables(deep)[0]["variablesReference"].as_i64();
     let elements = session.variables(deeper.expect("a number"));
     assert_eq!(elements.len(), 3);
@@ -256,7 +282,10 @@ fn values_can_be_opened_and_paged() {
     );
     let page = page["variables"].as_array().expect("a list");
     assert_eq!(page.len(), 2);
-    assert_eq!((&page[0]["name"], &page[0]["value"]), (&json!("[501]"), &json!("501")));
+    assert_eq!(
+        (&page[0]["name"], &page[0]["value"]),
+        (&json!("[501]"), &json!("501"))
+    );
     let named = session.ask(
         "variables",
         json!({ "variablesReference": many["variablesReference"], "filter": "named" }),
@@ -276,22 +305,40 @@ fn variables_are_set_in_every_scope() {
         session.ask("setVariable", with)["value"].clone()
     };
     assert_eq!(set(&mut session, "Locals", "extra", "40 + 2"), "42");
-    assert_eq!(set(&mut session, "Extra arguments", "[3]", "'third'"), "\"third\"");
-    assert_eq!(set(&mut session, "Globals", "visible", "'changed'"), "\"changed\"");
-    assert_eq!(session.evaluate(frame, "extra, visible, ..."), "42, \"changed\", 1, nil, \"third\"");
-    assert_eq!(session.evaluate(frame, "setting.deep.deeper[2] = extra"), "");
+    assert_eq!(
+        set(&mut session, "Extra arguments", "[3]", "'third'"),
+        "\"third\""
+    );
+    assert_eq!(
+        set(&mut session, "Globals", "visible", "'changed'"),
+        "\"changed\""
+    );
+    assert_eq!(
+        session.evaluate(frame, "extra, visible, ..."),
+        "42, \"changed\", 1, nil, \"third\""
+    );
+    assert_eq!(
+        session.evaluate(frame, "setting.deep.deeper[2] = extra"),
+        ""
+    );
     assert_eq!(session.evaluate(frame, "text = 'from the debugger'"), "");
     let wrong = json!({
         "variablesReference": session.scope(frame, "Locals"), "name": "none", "value": "1",
     });
-    let why = session.try_ask("setVariable", wrong).expect_err("there is no such variable");
+    let why = session
+        .try_ask("setVariable", wrong)
+        .expect_err("there is no such variable");
     assert!(why.contains("no variable 'none'"), "{why}");
     session.resume("continue", stop.thread);
     session.stopped();
     session.await_output("from the debugger\n");
     session.resume("continue", stop.thread);
     assert_eq!(session.exit_code(), 0);
-    assert!(session.output.ends_with("42\tchanged\n"), "{}", session.output);
+    assert!(
+        session.output.ends_with("42\tchanged\n"),
+        "{}",
+        session.output
+    );
 }
 
 #[test]
@@ -324,7 +371,10 @@ fn errors_that_nothing_catches_stop_where_they_are_raised() {
     let stop = session.stopped();
     assert_eq!((stop.reason.as_str(), stop.frames[0].1), ("exception", 5));
     let text = stop.event["text"].as_str().unwrap_or_default();
-    assert!(text.ends_with("attempt to perform arithmetic on a nil value"), "{text}");
+    assert!(
+        text.ends_with("attempt to perform arithmetic on a nil value"),
+        "{text}"
+    );
     let info = session.ask("exceptionInfo", json!({ "threadId": stop.thread }));
     assert_eq!(info["description"], stop.event["text"]);
     session.resume("continue", stop.thread);
@@ -389,7 +439,9 @@ f('from a chunk')
     let stop = session.stopped();
     let stack = session.ask("stackTrace", json!({ "threadId": stop.thread }));
     let frame = &stack["stackFrames"][1];
-    let reference = frame["source"]["sourceReference"].as_i64().expect("a number");
+    let reference = frame["source"]["sourceReference"]
+        .as_i64()
+        .expect("a number");
     let source = session.ask("source", json!({ "sourceReference": reference }));
     assert_eq!(source["content"], "local inner = ...\nerror(inner)");
 }
@@ -398,8 +450,11 @@ f('from a chunk')
 fn breakpoints_in_a_module_stop_when_it_is_required() {
     let code = path("local m = require 'part'\nprint(m.double(4))\n");
     let part = std::path::Path::new(&code).with_file_name("part.lua");
-    std::fs::write(&part, "local m = {}\nfunction m.double(x)\n  return x * 2\nend\nreturn m\n")
-        .expect("it is writable");
+    std::fs::write(
+        &part,
+        "local m = {}\nfunction m.double(x)\n  return x * 2\nend\nreturn m\n",
+    )
+    .expect("it is writable");
     let part = part.display().to_string();
     let directory = std::path::Path::new(&code).parent().expect("a directory");
     let mut session = Session::start(&[]);
@@ -419,12 +474,12 @@ fn a_breakpoint_after_a_call_stops_however_the_call_has_returned() {
     let code = path(
         "local function plain(x) return x end
          local function none() end
-         local function loops(t) for _, v in pairs(t) do if v == 2 then return v end end return 0 end
+         local function loops(t) for _, v in pairs(t) do if v == 2 then return v end end end
          local function extra(...) local n = ... return n end
          local function tail(x) return plain(x) end
          local function tail_in_c(x) return math.abs(x) end
          local function kept() local v = 1 return function() v = v + 1 return v end end
-         local function closes() local c <close> = setmetatable({}, { __close = plain }) return 1 end
+         local function closes() local c <close> = setmetatable({}, { __close = none }) return 1 end
          local all = { plain, none, loops, extra, tail, tail_in_c, kept, closes }
          local function call(f, x)
            f(x)
@@ -444,4 +499,36 @@ fn a_breakpoint_after_a_call_stops_however_the_call_has_returned() {
         session.resume("continue", stop.thread);
     }
     assert_eq!(session.exit_code(), 0);
+}
+
+/// What the page "Debugging" of the guide says of its example.
+#[test]
+fn the_guides_example_is_debugged_as_its_page_says() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let example = std::fs::canonicalize(root.join("examples/invoices_wrong.lua")).expect("it");
+    let example = example.display().to_string();
+    let page = std::fs::read_to_string(root.join("docs/book/src/debugging.md")).expect("the page");
+    let mut session = Session::start(&[&example]);
+    session.begin(json!({}));
+    session.set_breakpoints(
+        &example,
+        json!([{ "line": 21, "condition": "customer.name == \"Dan\"" }]),
+    );
+    session.configured();
+    let stop = session.stopped();
+    assert_eq!(stop.frames[0], ("terms_of".to_owned(), 21));
+    for line in ["customer.regular", "terms == STANDARD", "STANDARD.discount"] {
+        let result = session.evaluate(stop.ids[0], line);
+        let shown = format!("> {line}\n{result}\n");
+        assert!(page.contains(&shown), "{shown}");
+    }
+    session.set_breakpoints(&example, json!([{ "line": 21 }]));
+    session.resume("continue", stop.thread);
+    assert_eq!(session.exit_code(), 0);
+    assert!(page.contains(&session.output), "{}", session.output);
+
+    let mut session = Session::launch(&example, &[19]);
+    let stop = session.stopped();
+    assert_eq!(session.evaluate(stop.ids[0], "customer.name"), "\"Cleo\"");
+    assert_eq!(session.evaluate(stop.ids[0], "terms == STANDARD"), "true");
 }

@@ -26,10 +26,19 @@ fn is_refused(input: &str, why: &str) {
 
 #[test]
 fn input_that_is_no_message_is_refused_with_a_sentence() {
-    is_refused("hello\n", "a header such as 'Content-Length: 119' expected, got 'hello'");
+    is_refused(
+        "hello\n",
+        "a header such as 'Content-Length: 119' expected, got 'hello'",
+    );
     is_refused("hello", "a line of a header expected");
-    is_refused("Content-Length: 5\r\n\r\n{\"a\"", "a message of 5 bytes expected, got 4");
-    is_refused("Content-Length: 5\r\n\r\nhello", "a message in JSON expected");
+    is_refused(
+        "Content-Length: 5\r\n\r\n{\"a\"",
+        "a message of 5 bytes expected, got 4",
+    );
+    is_refused(
+        "Content-Length: 5\r\n\r\nhello",
+        "a message in JSON expected",
+    );
     is_refused("Content-Type: x\r\n\r\n{}", "'Content-Length' expected");
     is_refused(&"X: y\r\n".repeat(100), "at most 16 lines expected");
     is_refused(&"x".repeat(100_000), "of at most 1024 bytes");
@@ -82,8 +91,10 @@ fn requests_before_there_is_a_program_are_answered_with_a_reason() {
         let why = session.try_ask(request, json!(null)).expect_err(request);
         assert!(why.len() > 10, "{request}: {why}");
     }
-    let strange = json!({ "threadId": "x", "frameId": -1, "variablesReference": 1e300, "lines": 7 });
-    session.try_ask("variables", strange).expect_err("no such reference");
+    let strange = json!({ "threadId": "x", "frameId": -1, "variablesReference": 1e300 });
+    session
+        .try_ask("variables", strange)
+        .expect_err("no such reference");
     let threads = session.ask("threads", json!({}));
     assert_eq!(threads["threads"], json!([]));
     assert!(session.disconnect().success());
@@ -93,24 +104,36 @@ fn requests_before_there_is_a_program_are_answered_with_a_reason() {
 fn arguments_of_a_wrong_type_are_refused_and_the_session_goes_on() {
     let code = script("local x = 1\nprint(x)\n").display().to_string();
     let mut session = Session::start(&[]);
-    let why = session.try_ask("launch", json!({ "program": 7 })).expect_err("a path");
+    let why = session
+        .try_ask("launch", json!({ "program": 7 }))
+        .expect_err("a path");
     assert!(why.contains("are wrong"), "{why}");
     let why = session.try_ask("launch", json!({ "program": code, "simulate": "x" }));
     assert!(why.expect_err("a seed").contains("a seed"), "no reason");
     session.begin(json!({ "program": code }));
-    let why = session.try_ask("launch", json!({ "program": code })).expect_err("one runs");
+    let why = session
+        .try_ask("launch", json!({ "program": code }))
+        .expect_err("one runs");
     assert!(why.contains("already"), "{why}");
     session
         .try_ask("setBreakpoints", json!({ "source": {}, "breakpoints": [] }))
         .expect_err("no path");
     let huge = json!({ "source": { "path": code },
         "breakpoints": [{ "line": i64::MAX }, { "line": -5 }] });
-    session.try_ask("setBreakpoints", huge).expect_err("no line");
+    session
+        .try_ask("setBreakpoints", huge)
+        .expect_err("no line");
     session.set_breakpoints(&code, json!([{ "line": 2, "condition": "x ==" }]));
     session.configured();
     let stop = session.stopped(); // with the mistake in the output
     session.await_output("syntax error near '=='");
-    for expression in ["x ==", "error()", "error({})", "string.rep('x', 1 << 60)", ")"] {
+    for expression in [
+        "x ==",
+        "error()",
+        "error({})",
+        "string.rep('x', 1 << 60)",
+        ")",
+    ] {
         let with = json!({ "expression": expression, "frameId": stop.ids[0] });
         session.try_ask("evaluate", with).expect_err(expression);
     }
@@ -126,7 +149,11 @@ fn a_script_that_is_not_there_ends_as_the_interpreter_says() {
     session.begin(json!({ "program": "/nonexistent.lua" }));
     session.configured();
     assert_eq!(session.exit_code(), 1);
-    assert!(session.output.contains("cannot open /nonexistent.lua"), "{}", session.output);
+    assert!(
+        session.output.contains("cannot open /nonexistent.lua"),
+        "{}",
+        session.output
+    );
 }
 
 #[test]

@@ -83,7 +83,8 @@ fn a_process_that_has_stopped_is_no_deadlock_and_is_shown_as_holder() {
            mutex:unlock()
          end)
          process.sleep(0)
-         local waiter = process.spawn({ name = 'waiter' }, function() mutex:lock() mutex:unlock() end)
+         local function wait() mutex:lock() mutex:unlock() end
+         local waiter = process.spawn({ name = 'waiter' }, wait)
          waiter:join()
          print 'done'",
     );
@@ -103,7 +104,10 @@ fn a_process_that_has_stopped_is_no_deadlock_and_is_shown_as_holder() {
         shown.contains("for the mutex 'accounts', held by process 2 'holder'"),
         "{shown}"
     );
-    assert!(shown.contains("'holder': waiting, for the semaphore 'of the debugger'"), "{shown}");
+    assert!(
+        shown.contains("'holder': waiting, for the semaphore 'of the debugger'"),
+        "{shown}"
+    );
     // Longer than the time after which a program without a debugger is reported.
     let began = Instant::now();
     while began.elapsed() < Duration::from_millis(1500) {
@@ -317,7 +321,11 @@ fn a_running_program_is_debugged_and_let_go() {
     let threads = session.ask("threads", json!({}));
     let spinner = threads["threads"].as_array().expect("a list").iter();
     let spinner = spinner
-        .filter(|thread| thread["name"].as_str().is_some_and(|it| it.contains("spinner")))
+        .filter(|thread| {
+            thread["name"]
+                .as_str()
+                .is_some_and(|it| it.contains("spinner"))
+        })
         .find_map(|thread| thread["id"].as_i64())
         .expect("it is there");
     session.ask("pause", json!({ "threadId": spinner }));
@@ -347,7 +355,9 @@ fn when_the_debugger_is_killed_all_goes_on_without_breakpoints() {
 fn a_program_that_allows_only_to_be_seen_is_not_debugged() {
     let (program, _) = service("observe");
     let mut session = Session::start(&[&program.pid().to_string()]);
-    let why = session.try_ask("attach", json!({})).expect_err("it may not");
+    let why = session
+        .try_ask("attach", json!({}))
+        .expect_err("it may not");
     assert!(why.contains("BATON_ATTACH=all"), "{why}");
     program.signal_until_it_ends("KILL");
 }
@@ -358,7 +368,9 @@ fn only_one_debugger_is_attached_at_once() {
     let mut first = attach(&program, &code);
     first.stopped();
     let mut second = Session::start(&[&program.pid().to_string()]);
-    let why = second.try_ask("attach", json!({})).expect_err("there is one");
+    let why = second
+        .try_ask("attach", json!({}))
+        .expect_err("there is one");
     assert!(why.contains("another debugger"), "{why}");
     first.disconnect();
     program.signal_until_it_ends("KILL");
@@ -368,7 +380,8 @@ fn only_one_debugger_is_attached_at_once() {
 fn a_stop_in_a_critical_section_keeps_the_vm() {
     let code = path(
         "local x = 0
-         process.spawn({ daemon = true }, function() while true do x = x + 1 process.yield() end end)
+         local function count() while true do x = x + 1 process.yield() end end
+         process.spawn({ daemon = true }, count)
          process.sleep(0.01)
          process.critical(function()
            local here = x
@@ -376,7 +389,7 @@ fn a_stop_in_a_critical_section_keeps_the_vm() {
          end)
          print 'done'",
     );
-    let mut session = Session::launch(&code, &[7]);
+    let mut session = Session::launch(&code, &[8]);
     let stop = session.stopped();
     assert_eq!(stop.event["allThreadsStopped"], true);
     let before = number(&mut session, &stop, "x");

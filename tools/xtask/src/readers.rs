@@ -171,7 +171,8 @@ mod checks {
     #[test]
     fn every_version_is_pinned() {
         let lists = |group: &Group| workspace::root().join(group.sources);
-        let python = read(&lists(&GROUPS[0]).join("requirements.txt")).expect("the list for Python");
+        let python =
+            read(&lists(&GROUPS[0]).join("requirements.txt")).expect("the list for Python");
         let lines = python.lines().filter(|line| !line.starts_with('#'));
         assert!(lines.clone().count() > 0);
         assert!(lines.clone().all(|line| line.contains("==")), "{python}");

@@ -49,8 +49,8 @@ int baton_debugger_set_breakpoints(const char *path, const struct baton_breakpoi
     size_t count, baton_breakpoint_placed *placed, void *context);
 
 /* traps.c */
-/* Attaches a debugger to the program's VM. If `all_stop`, no process runs while one has stopped. The
-   owner. */
+/* Attaches a debugger to the program's VM. If `all_stop`, no process runs while one has stopped.
+   The owner. */
 void baton_debugger_attach(int all_stop);
 /* Which errors stop a process: 0 none, 1 those that nothing catches, 2 all. The owner. */
 void baton_debugger_stop_at_errors(int which);

@@ -37,8 +37,8 @@ struct baton_breakpoint {
 };
 
 /* breakpoints.c. All inside the VM. */
-/* A breakpoint at an instruction of a marked function: the first one, or the one after `after`. NULL
-   if there is none. */
+/* A breakpoint at an instruction of a marked function: the first one, or the one after `after`.
+   NULL if there is none. */
 struct baton_breakpoint *baton_debugger_breakpoint_at(
     const Proto *function, int pc, const struct baton_breakpoint *after);
 /* Places breakpoints in a chunk that was loaded. */

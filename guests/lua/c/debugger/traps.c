@@ -96,8 +96,8 @@ static void raises(lua_State *L, struct baton_process *process) {
 ** Instructions
 ** ======================================================= */
 
-/* Counts the hits of the breakpoints at an instruction. Returns one at which the process is to stop,
-   or NULL. */
+/* Counts the hits of the breakpoints at an instruction. Returns one at which the process is to
+   stop, or NULL. */
 static struct baton_breakpoint *hit_breakpoints(
     lua_State *L, struct baton_process *process, const Proto *function, int pc) {
   struct baton_breakpoint *breakpoint = NULL, *stops = NULL;

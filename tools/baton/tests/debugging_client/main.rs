@@ -56,7 +56,10 @@ probe()
 #[test]
 fn the_client_sets_a_breakpoint_steps_and_evaluates_while_999_processes_go_on() {
     if !is_installed() {
-        skip("the debugger with a client from npm", "run cargo xtask readers");
+        skip(
+            "the debugger with a client from npm",
+            "run cargo xtask readers",
+        );
         return;
     }
     let outcome = Run::of(Path::new("node"))
@@ -69,7 +72,11 @@ fn the_client_sets_a_breakpoint_steps_and_evaluates_while_999_processes_go_on() 
     outcome.succeeds();
     let seen: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(seen["threads"], 1000, "{seen}");
-    assert_eq!((&seen["line"], &seen["stepped"]), (&20.into(), &1.into()), "{seen}");
+    assert_eq!(
+        (&seen["line"], &seen["stepped"]),
+        (&20.into(), &1.into()),
+        "{seen}"
+    );
     assert_eq!(seen["locals"], json!(["own"]), "{seen}");
 }
 
@@ -77,7 +84,10 @@ fn the_client_sets_a_breakpoint_steps_and_evaluates_while_999_processes_go_on() 
 fn the_extension_for_vs_code_starts_the_debugger() {
     let is_there = std::process::Command::new("node").arg("--version").output();
     if is_there.is_err() {
-        skip("the extension for VS Code", "install the Debian package nodejs");
+        skip(
+            "the extension for VS Code",
+            "install the Debian package nodejs",
+        );
         return;
     }
     let extension = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../editor/vscode/extension.js");
@@ -91,11 +101,17 @@ fn the_extension_for_vs_code_starts_the_debugger() {
     let baton = baton_path().display().to_string();
     assert_eq!(seen["started"], json!([baton, ["debug"]]));
     assert_eq!(seen["status"], 0);
-    assert_eq!(seen["capabilities"]["supportsConditionalBreakpoints"], true, "{seen}");
+    assert_eq!(
+        seen["capabilities"]["supportsConditionalBreakpoints"], true,
+        "{seen}"
+    );
     assert_eq!(seen["subscriptions"], 5);
     assert_eq!(seen["open"]["program"], "/program/open.lua");
     assert_eq!(seen["attach"], 42);
-    assert_eq!((&seen["refused"], &seen["wrong"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&seen["refused"], &seen["wrong"]),
+        (&json!(true), &json!(true))
+    );
     assert_eq!(seen["messages"].as_array().map(Vec::len), Some(2));
     assert_eq!(seen["task"], json!([baton, ["--", "/program/open.lua"]]));
     assert_eq!(seen["library"], json!(["/extension/library"]));

@@ -142,7 +142,10 @@ impl Session {
     fn next(&mut self) -> Value {
         let message = self.messages.recv_timeout(LIMIT);
         let message = message.unwrap_or_else(|error| {
-            panic!("no message ({error}); before: {:?}; {}", self.events, self.output)
+            panic!(
+                "no message ({error}); before: {:?}; {}",
+                self.events, self.output
+            )
         });
         if message["event"] == "output" {
             self.output += message["body"]["output"].as_str().unwrap_or_default();

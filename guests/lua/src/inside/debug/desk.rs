@@ -124,7 +124,10 @@ pub(super) fn open() -> bool {
     }
     // The main process may wait at its start already. What an earlier debugger has released does
     // not count.
-    let waiting = desk.stopped().values().filter(|stopped| !stopped.is_released);
+    let waiting = desk
+        .stopped()
+        .values()
+        .filter(|stopped| !stopped.is_released);
     let lines = waiting.map(|stopped| stopped.event.clone()).collect();
     desk.outgoing = Some(Outgoing {
         lines,

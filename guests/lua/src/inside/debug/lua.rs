@@ -19,7 +19,7 @@ struct CWish {
 
 /// `struct baton_debugger_frame`.
 #[repr(C)]
-struct CFrame {
+struct CDebugFrame {
     source: *const c_char,
     source_size: usize,
     path: *const c_char,
@@ -62,8 +62,8 @@ struct CVariable {
 }
 
 type Placed = unsafe extern "C" fn(context: *mut c_void, id: c_int, line: c_int);
-type FrameVisitor = unsafe extern "C" fn(context: *mut c_void, frame: *const CFrame);
-type Visitor = unsafe extern "C" fn(context: *mut c_void, variable: *const CVariable);
+type FrameVisitor = unsafe extern "C" fn(context: *mut c_void, frame: *const CDebugFrame);
+type VariableVisitor = unsafe extern "C" fn(context: *mut c_void, variable: *const CVariable);
 
 unsafe extern "C" {
     fn baton_debugger_set_breakpoints(
@@ -90,7 +90,7 @@ unsafe extern "C" {
     fn baton_debugger_perform(
         process: *mut c_void,
         request: *const CRequest,
-        visit: Visitor,
+        visit: VariableVisitor,
         context: *mut c_void,
         error: *mut c_char,
         size: usize,
@@ -233,8 +233,12 @@ pub(super) fn resume(record: usize, step: Step) {
 /// # Safety
 /// Null, or a C string.
 unsafe fn text(pointer: *const c_char) -> Option<String> {
+    if pointer.is_null() {
+        return None;
+    }
     // SAFETY: the caller's condition.
-    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+    let text = unsafe { CStr::from_ptr(pointer) };
+    Some(text.to_string_lossy().into_owned())
 }
 
 /// # Safety
@@ -249,7 +253,7 @@ unsafe fn bytes<'a>(pointer: *const c_char, size: usize) -> &'a [u8] {
 
 /// The frames of a process that does not run, and how many there are. Innermost first.
 pub(super) fn frames(record: usize, first: c_int, count: c_int) -> Value {
-    unsafe extern "C" fn visit(context: *mut c_void, frame: *const CFrame) {
+    unsafe extern "C" fn visit(context: *mut c_void, frame: *const CDebugFrame) {
         // SAFETY: the vector below, and a frame with its texts.
         let (frames, frame) = unsafe { (&mut *context.cast::<Vec<Value>>(), &*frame) };
         // SAFETY: as above.

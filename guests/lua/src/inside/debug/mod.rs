@@ -215,7 +215,10 @@ fn on_vm<R: Send + 'static>(
     // The function is called once, in whichever place comes first.
     let function = Arc::new(std::sync::Mutex::new(Some(function)));
     let carry_out = move |view: &mut View<'_>| {
-        let taken = function.lock().ok().and_then(|mut function| function.take());
+        let taken = function
+            .lock()
+            .ok()
+            .and_then(|mut function| function.take());
         if let Some(function) = taken {
             let _ = sender.send(function(view));
         }

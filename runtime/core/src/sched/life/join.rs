@@ -166,7 +166,8 @@ impl<C> Scheduler<C> {
     /// # Ok::<(), baton_core::sched::ProcessLimit>(())
     /// ```
     pub fn postpone(&mut self, by: Duration) {
-        self.deadlines.postpone(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX));
+        self.deadlines
+            .postpone(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Whether no process can ever run again without an event from outside. Then:

@@ -20,3 +20,4 @@ complete -c baton -n __fish_is_first_token -a trace -d 'write what happens in a 
 complete -c baton -n __fish_is_first_token -a metrics -d 'write the counters of a running program as OpenMetrics'
 complete -c baton -n __fish_is_first_token -a heap -d 'take a snapshot of a running program\'s heap; heap --diff a b shows what has grown between two'
 complete -c baton -n __fish_is_first_token -a set -d 'show or set the parameters of a running program'
+complete -c baton -n __fish_is_first_token -a debug -d 'debug a running program, for an editor (Debug Adapter Protocol)'

@@ -11,13 +11,13 @@ use std::path::PathBuf;
 
 #[derive(Deserialize)]
 struct Arguments {
-    source: Source,
+    source: SourceFile,
     #[serde(default)]
     breakpoints: Vec<Wish>,
 }
 
 #[derive(Deserialize)]
-struct Source {
+struct SourceFile {
     path: Option<PathBuf>,
 }
 
@@ -146,20 +146,9 @@ pub(super) fn set_for_errors(
         _ => 0,
     };
     let asked = asked.clone();
-    session.ask("errors", json!({ "which": which }), move |session, answer| {
-        session.out.respond(&asked, answer.map(|_| Value::Null))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_of_hits_are_read() {
-        assert_eq!(comparison("5"), Ok(("=", 5)));
-        assert_eq!(comparison(" >= 3 "), Ok((">=", 3)));
-        assert_eq!(comparison("%2"), Ok(("%", 2)));
-        assert!(comparison("often").is_err());
-    }
+    session.ask(
+        "errors",
+        json!({ "which": which }),
+        move |session, answer| session.out.respond(&asked, answer.map(|_| Value::Null)),
+    )
 }

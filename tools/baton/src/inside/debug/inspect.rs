@@ -81,7 +81,9 @@ impl<'out> Session<'out> {
     /// `source`, for chunks without a file.
     pub(super) fn source(&mut self, asked: &Asked, with: &Value) -> io::Result<()> {
         let number = match number(with, "sourceReference") {
-            0 => with.get("source").map_or(0, |source| number(source, "sourceReference")),
+            0 => with
+                .get("source")
+                .map_or(0, |source| number(source, "sourceReference")),
             number => number,
         };
         let chunk = usize::try_from(number).ok();
@@ -214,7 +216,10 @@ impl<'out> Session<'out> {
             });
             shown["variablesReference"] = id.into();
         }
-        if let Some(elements) = variable["elements"].as_i64().filter(|&n| n >= MANY_ELEMENTS) {
+        if let Some(elements) = variable["elements"]
+            .as_i64()
+            .filter(|&n| n >= MANY_ELEMENTS)
+        {
             shown["indexedVariables"] = elements.into();
             shown["namedVariables"] = 1.into(); // at least: they are not counted
         }
@@ -262,17 +267,20 @@ impl<'out> Session<'out> {
         statement: &str,
         then_show: String,
     ) -> io::Result<()> {
-        let question = |text: &str| {
-            json!({ "process": reference.process, "frame": reference.frame, "text": text })
-        };
+        let (process, frame) = (reference.process, reference.frame);
+        let question = |text: &str| json!({ "process": process, "frame": frame, "text": text });
         let show = question(&then_show);
-        self.ask("evaluate", question(statement), move |session, answer| match answer {
-            Ok(_) => session.ask("evaluate", show, move |session, answer| {
-                let body = answer.map(|set| session.value(&reference, &set[0], None));
-                session.out.respond(&asked, body)
-            }),
-            Err(why) => session.out.respond(&asked, Err(why)),
-        })
+        self.ask(
+            "evaluate",
+            question(statement),
+            move |session, answer| match answer {
+                Ok(_) => session.ask("evaluate", show, move |session, answer| {
+                    let body = answer.map(|set| session.value(&reference, &set[0], None));
+                    session.out.respond(&asked, body)
+                }),
+                Err(why) => session.out.respond(&asked, Err(why)),
+            },
+        )
     }
 
     /// `evaluate`.

@@ -166,16 +166,3 @@ pub(super) struct Asked {
     pub(super) seq: i64,
     pub(super) command: String,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_read() {
-        let mut stream = &b"Content-Length: 41\r\n\r\n{\"seq\":1,\"type\":\"request\",\"command\":\"x\"}"[..];
-        let request = read_request(&mut stream).expect("it is one").expect("one");
-        assert_eq!((request.seq, request.command.as_str()), (1, "x"));
-        assert!(read_request(&mut stream).expect("the end").is_none());
-    }
-}

@@ -34,8 +34,10 @@ use std::thread;
 use std::time::Duration;
 
 #[derive(Args)]
-#[command(after_help = "An editor starts this command, and speaks the Debug Adapter Protocol with \
-                        it. Without a script or a process id, the editor says what to debug.")]
+#[command(
+    after_help = "An editor starts this command, and speaks the Debug Adapter Protocol with \
+                        it. Without a script or a process id, the editor says what to debug."
+)]
 pub(super) struct DebugOptions {
     /// Stops all processes and timers while one process has stopped
     #[arg(long)]
@@ -56,7 +58,7 @@ pub(super) struct DebugOptions {
 }
 
 /// What happens, in the order in which the session handles it.
-enum Event {
+enum Happening {
     Client(Request),
     /// The client's side of the connection has ended.
     ClientGone,
@@ -106,13 +108,13 @@ pub(super) fn run(options: &DebugOptions) -> Result<(), String> {
     result
 }
 
-fn read_client(events: &Sender<Event>) {
+fn read_client(events: &Sender<Happening>) {
     let mut input = BufReader::new(stdin().lock());
     loop {
         let (event, is_last) = match read_request(&mut input) {
-            Ok(Some(request)) => (Event::Client(request), false),
-            Ok(None) => (Event::ClientGone, true),
-            Err(why) => (Event::ClientWrong(why), true),
+            Ok(Some(request)) => (Happening::Client(request), false),
+            Ok(None) => (Happening::ClientGone, true),
+            Err(why) => (Happening::ClientWrong(why), true),
         };
         // If nobody receives it, the session has ended.
         if events.send(event).is_err() || is_last {
@@ -121,20 +123,20 @@ fn read_client(events: &Sender<Event>) {
     }
 }
 
-fn serve(session: &mut Session<'_>, events: &Receiver<Event>) -> Result<(), String> {
+fn serve(session: &mut Session<'_>, events: &Receiver<Happening>) -> Result<(), String> {
     let gone = |error: std::io::Error| format!("cannot write to the client: {error}");
     while let Ok(event) = events.recv() {
         let flow = match event {
-            Event::Client(request) => session.request(request),
-            Event::ClientGone => return Ok(()),
-            Event::ClientWrong(why) => return Err(why),
-            Event::Program(line) => session.from_program(&line),
-            Event::ProgramGone => {
+            Happening::Client(request) => session.request(request),
+            Happening::ClientGone => return Ok(()),
+            Happening::ClientWrong(why) => return Err(why),
+            Happening::Program(line) => session.program_says(&line),
+            Happening::ProgramGone => {
                 drain_output(session, events)?;
                 session.program_gone()
             }
-            Event::Output(category, text) => session.output(category, &text),
-            Event::OutputEnds => session.output_ends(),
+            Happening::Output(category, text) => session.output(category, &text),
+            Happening::OutputEnds => session.output_ends(),
         };
         if let Flow::Ends = flow.map_err(gone)? {
             return Ok(());
@@ -145,16 +147,16 @@ fn serve(session: &mut Session<'_>, events: &Receiver<Event>) -> Result<(), Stri
 
 /// Passes on what a program that has ended has still written. What comes from the client meanwhile
 /// is handled, too.
-fn drain_output(session: &mut Session<'_>, events: &Receiver<Event>) -> Result<(), String> {
+fn drain_output(session: &mut Session<'_>, events: &Receiver<Happening>) -> Result<(), String> {
     let gone = |error: std::io::Error| format!("cannot write to the client: {error}");
     while session.has_open_output() {
         let flow = match events.recv_timeout(LAST_OUTPUT) {
-            Ok(Event::Output(category, text)) => session.output(category, &text),
-            Ok(Event::OutputEnds) => session.output_ends(),
-            Ok(Event::Client(request)) => session.request(request),
-            Ok(Event::ClientWrong(why)) => return Err(why),
-            Ok(Event::Program(line)) => session.from_program(&line),
-            Ok(Event::ClientGone | Event::ProgramGone) => break,
+            Ok(Happening::Output(category, text)) => session.output(category, &text),
+            Ok(Happening::OutputEnds) => session.output_ends(),
+            Ok(Happening::Client(request)) => session.request(request),
+            Ok(Happening::ClientWrong(why)) => return Err(why),
+            Ok(Happening::Program(line)) => session.program_says(&line),
+            Ok(Happening::ClientGone | Happening::ProgramGone) => break,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
         if let Flow::Ends = flow.map_err(gone)? {

@@ -1,7 +1,7 @@
 //! The program that is debugged: a child, or one that ran already; and the conversation with it.
 
 use super::super::rights;
-use super::Event;
+use super::Happening;
 use baton_observe::client::{self, Connection};
 use baton_observe::protocol::{Ask, LONGEST_REPLY, read_line, write_line};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -75,14 +75,14 @@ pub(super) struct Program {
 
 impl Program {
     /// Starts or attaches to the program. What comes from it goes to `events`.
-    pub(super) fn reach(wanted: &Wanted, events: &Sender<Event>) -> Result<Program, String> {
+    pub(super) fn reach(wanted: &Wanted, events: &Sender<Happening>) -> Result<Program, String> {
         match wanted.pid {
             Some(pid) => Program::attach(pid, wanted, events),
             None => Program::launch(wanted, events),
         }
     }
 
-    fn attach(pid: u32, wanted: &Wanted, events: &Sender<Event>) -> Result<Program, String> {
+    fn attach(pid: u32, wanted: &Wanted, events: &Sender<Happening>) -> Result<Program, String> {
         let connection = {
             let _own = rights::of_the_user_of(pid)?;
             client::attach(pid, wanted.write).map_err(|error| error.to_string())?
@@ -97,7 +97,7 @@ impl Program {
         })
     }
 
-    fn launch(wanted: &Wanted, events: &Sender<Event>) -> Result<Program, String> {
+    fn launch(wanted: &Wanted, events: &Sender<Happening>) -> Result<Program, String> {
         let script = wanted.program.as_ref().ok_or(
             "'program' expected: the script to run; or 'pid', the id of a running program",
         )?;
@@ -203,7 +203,7 @@ impl Program {
 fn converse(
     connection: Connection,
     all_stop: bool,
-    events: &Sender<Event>,
+    events: &Sender<Happening>,
 ) -> Result<UnixStream, String> {
     let opening = json!({ "version": VERSION, "all_stop": all_stop });
     let (mut reader, writer) = connection.open("debug", opening)?;
@@ -216,27 +216,32 @@ fn converse(
         if line["event"] == "attached" {
             break;
         }
-        let _ = events.send(Event::Program(line));
+        let _ = events.send(Happening::Program(line));
     }
     let events = events.clone();
     thread::spawn(move || {
         while let Ok(Some(line)) = next_line(&mut reader) {
-            if events.send(Event::Program(line)).is_err() {
+            if events.send(Happening::Program(line)).is_err() {
                 return;
             }
         }
         // If nobody receives it, the session has ended.
-        let _ = events.send(Event::ProgramGone);
+        let _ = events.send(Happening::ProgramGone);
     });
     Ok(writer)
 }
 
 fn next_line(reader: &mut BufReader<UnixStream>) -> Result<Option<Value>, String> {
-    read_line(reader, LONGEST_REPLY).map_err(|error| format!("the program does not answer: {error}"))
+    read_line(reader, LONGEST_REPLY)
+        .map_err(|error| format!("the program does not answer: {error}"))
 }
 
 /// Passes what the program writes on, as text. A character is never cut.
-fn forward(stream: Option<impl Read + Send + 'static>, category: &'static str, events: &Sender<Event>) {
+fn forward(
+    stream: Option<impl Read + Send + 'static>,
+    category: &'static str,
+    events: &Sender<Happening>,
+) {
     let Some(mut stream) = stream else {
         return;
     };
@@ -250,14 +255,14 @@ fn forward(stream: Option<impl Read + Send + 'static>, category: &'static str, e
             let rest = bytes.split_off(whole);
             let text = String::from_utf8_lossy(&bytes).into_owned();
             bytes = rest;
-            if !text.is_empty() && events.send(Event::Output(category, text)).is_err() {
+            if !text.is_empty() && events.send(Happening::Output(category, text)).is_err() {
                 return;
             }
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
         // As above.
-        let _ = events.send(Event::Output(category, text));
-        let _ = events.send(Event::OutputEnds);
+        let _ = events.send(Happening::Output(category, text));
+        let _ = events.send(Happening::OutputEnds);
     });
 }
 

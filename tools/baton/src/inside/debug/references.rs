@@ -62,7 +62,8 @@ impl References {
     /// Forgets what belongs to a process.
     pub(super) fn forget(&mut self, process: u64) {
         self.frames.retain(|_, frame| frame.0 != process);
-        self.variables.retain(|_, reference| reference.process != process);
+        self.variables
+            .retain(|_, reference| reference.process != process);
     }
 
     /// The number of the text of a chunk that has no file, from 1.

@@ -3,7 +3,7 @@
 use super::messages::{Asked, Request, Sender};
 use super::program::{Program, Wanted};
 use super::references::References;
-use super::{Event, breakpoints};
+use super::{Happening, breakpoints};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -24,7 +24,7 @@ pub(super) type Then<'out> =
 
 pub(super) struct Session<'out> {
     pub(super) out: Sender<StdoutLock<'out>>,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<Happening>,
     /// What the command line asks for.
     asked_for: Wanted,
     /// What the client asks for, too.
@@ -50,7 +50,7 @@ const MAIN: u64 = 1;
 impl<'out> Session<'out> {
     pub(super) fn new(
         asked_for: Wanted,
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<Happening>,
         out: StdoutLock<'out>,
     ) -> Session<'out> {
         Session {
@@ -132,9 +132,11 @@ impl<'out> Session<'out> {
             "terminate" => {
                 let result = match &self.program {
                     Some(program) if program.is_child() => program.terminate(),
-                    _ => Err("this program was not started for the session: it is not ended; \
+                    _ => Err(
+                        "this program was not started for the session: it is not ended; \
                               disconnect leaves it running"
-                        .to_owned()),
+                            .to_owned(),
+                    ),
                 };
                 self.out.respond(&asked, result.map(|()| Value::Null))?;
             }
@@ -249,7 +251,8 @@ impl<'out> Session<'out> {
         self.ask("resume", with, move |session, answer| {
             let all = session.wanted.all_stop || session.wanted.simulate.is_some();
             let answer = match answer {
-                Err(_) if had_program && session.program.is_none() => Ok(Value::Null), // it has gone on to its end
+                // It has gone on to the program's end.
+                Err(_) if had_program && session.program.is_none() => Ok(Value::Null),
                 answer => answer,
             };
             let body = answer.map(|_| match step {
@@ -281,7 +284,7 @@ impl<'out> Session<'out> {
     }
 
     /// Handles a line of the program.
-    pub(super) fn from_program(&mut self, line: &Value) -> io::Result<Flow> {
+    pub(super) fn program_says(&mut self, line: &Value) -> io::Result<Flow> {
         if let Some(id) = line.get("answer").and_then(Value::as_u64) {
             let Some(then) = self.pending.remove(&id) else {
                 return Ok(Flow::GoesOn);
@@ -307,7 +310,8 @@ impl<'out> Session<'out> {
                 self.out.event("continued", body)?;
             }
             "placed" => {
-                let breakpoint = json!({ "id": line["id"], "verified": true, "line": line["line"] });
+                let breakpoint =
+                    json!({ "id": line["id"], "verified": true, "line": line["line"] });
                 let body = json!({ "reason": "changed", "breakpoint": breakpoint });
                 self.out.event("breakpoint", body)?;
             }

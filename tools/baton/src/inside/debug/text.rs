@@ -57,7 +57,10 @@ pub(super) fn name(variable: &Value) -> String {
 
 /// An expression for the key of a field that is shown by this name.
 pub(super) fn key_of(name: &str) -> String {
-    match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+    match name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
         Some(inner) => inner.to_owned(),
         None => quoted(name),
     }
