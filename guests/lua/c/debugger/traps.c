@@ -191,8 +191,12 @@ void baton_debugger_await_start(lua_State *L) {
   baton_debugger_serve(L, process, 1);
   process->in_debugger = BATON_NOT_IN_DEBUGGER;
   baton_enter(L);
+  /* Breakpoints may have been set, and a pause requested, before there was a state. */
+  if (baton_debugger_traces != BATON_TRACES_NOTHING) baton_debugger_trace_states();
   if (process->debugged->step == BATON_STEP_IN) { /* stop at the first instruction */
     process->debugged->is_entry = 1;
+    baton_debugger_pause(process);
+  } else if (process->debugged->pauses) {
     baton_debugger_pause(process);
   }
   baton_leave(L);
