@@ -427,3 +427,54 @@ fn pausing_is_answered_for_a_process_that_has_ended() {
     session.resume("continue", stop.thread);
     assert_eq!(session.exit_code(), 0);
 }
+
+#[test]
+fn processes_that_never_ran_are_paused_and_killed() {
+    let code = path(
+        "local unborn = {}
+         for i = 1, 3 do unborn[i] = process.spawn(function() end) end
+         local here = 1
+         for i = 1, 3 do unborn[i]:kill() end
+         collectgarbage()
+         collectgarbage()
+         local there = 2
+         return there",
+    );
+    let mut session = Session::start(&["--all-stop", &code]);
+    session.begin(json!({}));
+    session.set_breakpoints(&code, json!([{ "line": 4 }, { "line": 9 }]));
+    session.configured();
+    let stop = session.stopped();
+    for thread in 2..5 {
+        session.ask("pause", json!({ "threadId": thread }));
+    }
+    session.resume("next", stop.thread);
+    let stop = session.stopped();
+    session.resume("continue", stop.thread);
+    loop {
+        let stop = session.stopped();
+        if stop.frames[0].1 == 9 {
+            session.resume("continue", stop.thread);
+            break;
+        }
+        session.resume("continue", stop.thread);
+    }
+    assert_eq!(session.exit_code(), 0);
+}
+
+#[test]
+fn a_breakpoint_in_a_finalizer_at_the_programs_end_stops() {
+    let code = path(
+        "setmetatable({}, { __gc = function()
+           local last = 'last'
+           print(last)
+         end })
+         print 'done'",
+    );
+    let mut session = Session::launch(&code, &[4]);
+    let stop = session.stopped();
+    assert_eq!(session.evaluate(stop.ids[0], "last"), "\"last\"");
+    session.resume("continue", stop.thread);
+    session.await_output("last\n");
+    assert_eq!(session.exit_code(), 0);
+}

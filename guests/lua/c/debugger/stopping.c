@@ -84,7 +84,7 @@ void baton_debugger_stop(lua_State *L, struct baton_process *process, const char
   struct baton_debugged *debugged = baton_debugger_of(process);
   struct stop stop = {process, reason, breakpoint, is_alone(process)};
   if (debugged == NULL) return; /* no memory */
-  if (debugged->semaphore == 0) {
+  if (debugged->semaphore == 0 && !stop.is_alone) {
     debugged->semaphore = baton_semaphore_new(process->vm->executor, 0);
     baton_set_object_name(
         process->vm->executor, BATON_SEMAPHORE, debugged->semaphore, "of the debugger");

@@ -97,6 +97,7 @@ static void close_state(struct baton_process *process) {
   struct baton_vm *vm = process->vm;
   lua_State *L = vm->main;
   baton_enter(L);
+  if (process->debugged != NULL) baton_seam_hooks.debugged_ends(process);
   baton_stop(vm->executor);
   baton_leave(L);
   last = *process;

@@ -38,6 +38,7 @@ static void hold_handle(lua_State *L, struct baton_process *process) {
 static void let_go_of_handle(struct baton_process *process) {
   struct baton_process *previous = process->previous_live;
   Udata *handle = handle_of(process), *before = handle_of(previous);
+  if (l_unlikely(process->debugged != NULL)) baton_seam_hooks.debugged_ends(process);
   setobj(process->L, &before->uv[BATON_UV_NEXT - 1].uv, &handle->uv[BATON_UV_NEXT - 1].uv);
   luaC_barrierback(process->L, obj2gco(before), &before->uv[BATON_UV_NEXT - 1].uv);
   setnilvalue(&handle->uv[BATON_UV_NEXT - 1].uv);
@@ -314,7 +315,6 @@ void baton_lua_end_in_place(struct baton_process *process) {
 
 /* Ends the record's life. Called last by the process, inside the VM. */
 void baton_lua_end_record(struct baton_process *process) {
-  if (l_unlikely(process->debugged != NULL)) baton_seam_hooks.debugged_ends(process);
   end_thread(process);
   process->last = baton_end(process->vm->executor);
   process->sched_id = 0;

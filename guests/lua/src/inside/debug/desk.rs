@@ -116,12 +116,16 @@ pub(super) fn await_parent() {
     DESK.lock().awaits_parent = true;
 }
 
-/// Opens the desk for a debugger. `false` if there is one already.
-pub(super) fn open() -> bool {
-    let mut desk = DESK.lock();
+/// Opens the desk for a debugger. `false` if there is one already, and it does not go within
+/// `patience`.
+pub(super) fn open(patience: Duration) -> bool {
+    let (mut desk, _) = TOLD
+        .wait_timeout_while(DESK.lock(), patience, |desk| desk.outgoing.is_some())
+        .unwrap_or_else(PoisonError::into_inner);
     if desk.outgoing.is_some() {
         return false;
     }
+    desk.awaits_parent = false; // this is the parent, or another one in its place
     // The main process may wait at its start already. What an earlier debugger has released does
     // not count.
     let waiting = desk
@@ -136,10 +140,22 @@ pub(super) fn open() -> bool {
     true
 }
 
+/// The debugger that has started the program has gone. If it was never attached, the program
+/// begins.
+pub(super) fn give_up_parent(vm: Option<&Vm>) {
+    if std::mem::take(&mut DESK.lock().awaits_parent) {
+        close(vm);
+    }
+}
+
+/// Forgets a debugger to which nothing can be sent.
+pub(super) fn abandon() {
+    DESK.lock().outgoing = None;
+}
+
 /// Closes the desk: every process that has stopped goes on.
 pub(super) fn close(vm: Option<&Vm>) {
     let mut desk = DESK.lock();
-    desk.awaits_parent = false;
     if let Some(outgoing) = &mut desk.outgoing {
         outgoing.is_closed = true;
     }
@@ -187,6 +203,7 @@ pub(super) fn next_lines() -> Option<VecDeque<Value>> {
         }
         if outgoing.is_closed {
             desk.outgoing = None;
+            TOLD.notify_all(); // for `open`
             return None;
         }
         desk = wait(&TOLD, desk);

@@ -49,6 +49,9 @@ const VERSION: u64 = 1;
 /// How long a question on the VM waits until a process lets the VM go.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a debugger waits for the end of the one before it.
+const TO_GO: Duration = Duration::from_millis(500);
+
 /// How long the program's end waits until its last lines are sent.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -66,7 +69,7 @@ pub(super) fn serve_parent(program: &Arc<dyn Target>) {
     let target = Arc::new(ForParent(Arc::clone(program)));
     if let Err(error) = observer::serve_parent(client, target) {
         eprintln!("baton: cannot serve the debugger: {error}");
-        desk::close(None);
+        desk::give_up_parent(None);
     }
 }
 
@@ -108,7 +111,7 @@ impl Session for Parents {
 
 impl Drop for Parents {
     fn drop(&mut self) {
-        desk::close(super::VM.get().map(Arc::as_ref));
+        desk::give_up_parent(super::VM.get().map(Arc::as_ref));
     }
 }
 
@@ -156,12 +159,12 @@ pub(super) fn converse(
     if let Err(why) = super::require_all(access, "stops the program and changes it") {
         return refuse(why);
     }
-    if !desk::open() {
+    if !desk::open(TO_GO) {
         return refuse("another debugger is attached".to_owned());
     }
     let detaches = Detaches(Arc::clone(vm));
     let mut sending = conversation.handle()?;
-    conversation.start_thread(move || {
+    let started = conversation.start_thread(move || {
         while let Some(lines) = desk::next_lines() {
             for line in lines {
                 if write_line(&mut sending, &line).is_err() {
@@ -170,7 +173,8 @@ pub(super) fn converse(
                 }
             }
         }
-    })?;
+    });
+    started.inspect_err(|_| desk::abandon())?;
     let all_stop = opening.all_stop;
     match on_vm(vm, move |_| lua::attach(all_stop)) {
         Ok(()) => desk::tell(json!({ "event": "attached", "version": VERSION })),
@@ -290,7 +294,14 @@ fn question(vm: &Arc<Vm>, ask: &str, with: Value, id: u64) -> Result<Option<Valu
             on_vm(vm, move |_| lua::stop_at_errors(which.min(2) as u8))?;
             Ok(Some(Value::Null))
         }
-        "processes" => on_vm(vm, |view| processes(view)).map(Some),
+        "processes" => {
+            let all = on_vm(vm, |view| processes(view))?;
+            let all = all.into_iter();
+            Ok(Some(
+                all.map(|(process, title)| json!({ "process": process, "title": title }))
+                    .collect(),
+            ))
+        }
         "pause" => {
             let OfProcess { process } = details(with)?;
             match on_vm(vm, move |view| record_of(view, process).map(lua::pause))? {
@@ -366,13 +377,13 @@ fn task(vm: &Vm, kind: lua::Kind, with: Value, id: u64) -> Result<Option<Value>,
     Ok(None)
 }
 
-fn processes(view: &View<'_>) -> Value {
+/// The numbers and titles of all processes.
+fn processes(view: &View<'_>) -> Vec<(u64, String)> {
     let sched = view.sched();
-    let all = sched.iter().map(|process| {
-        let record = sched.user_data(process);
-        json!({ "process": stacks::number(record), "title": stacks::title(record) })
-    });
-    all.collect()
+    let records = sched.iter().map(|process| sched.user_data(process));
+    records
+        .map(|record| (stacks::number(record), stacks::title(record)))
+        .collect()
 }
 
 fn set_breakpoints(vm: &Vm, asked: Breakpoints) -> Result<Value, String> {
