@@ -169,23 +169,44 @@ void baton_debugger_trace_states(void) {
       trace_frames(gco2th(object));
 }
 
+/* Functions. */
+struct functions {
+  Proto **all;
+  size_t count, room;
+};
+
+/* Adds a function. Without memory, it is left out. */
+static void add_function(struct functions *functions, Proto *function) {
+  if (functions->count == functions->room) {
+    const size_t room = functions->room * 2 + 64;
+    Proto **larger = realloc(functions->all, room * sizeof *larger);
+    if (larger == NULL) return;
+    functions->all = larger;
+    functions->room = room;
+  }
+  functions->all[functions->count++] = function;
+}
+
 /* Places breakpoints of a file in all functions. */
 static void place_everywhere(const char *path) {
   struct file file = {path, NULL, 0};
+  struct functions functions = {NULL, 0, 0};
   struct baton_breakpoint *breakpoint;
-  GCObject *object, *all = baton_debugger_vm()->global->allgc;
+  GCObject *object;
+  size_t i;
+  for (object = baton_debugger_vm()->global->allgc; object != NULL; object = object->next)
+    if (object->tt == LUA_VPROTO && belongs_to(&file, gco2p(object)))
+      add_function(&functions, gco2p(object));
   for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next) {
     int best = MAX_INT;
     if (strcmp(breakpoint->path, path) != 0) continue;
-    for (object = all; object != NULL; object = object->next)
-      if (object->tt == LUA_VPROTO && belongs_to(&file, gco2p(object)))
-        best = better_line(gco2p(object), breakpoint->line, best);
+    for (i = 0; i < functions.count; i++)
+      best = better_line(functions.all[i], breakpoint->line, best);
     breakpoint->placed = best == MAX_INT ? 0 : best;
-    if (breakpoint->placed == 0) continue;
-    for (object = all; object != NULL; object = object->next)
-      if (object->tt == LUA_VPROTO && belongs_to(&file, gco2p(object)))
-        mark(gco2p(object), breakpoint);
+    for (i = 0; i < functions.count && breakpoint->placed != 0; i++)
+      mark(functions.all[i], breakpoint);
   }
+  free(functions.all);
 }
 
 /* }====================================================== */
