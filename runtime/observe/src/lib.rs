@@ -16,6 +16,11 @@
 //!                                               ends after a quiet minute
 //! ```
 //!
+//! Some questions open a conversation instead: then both sides send lines when they like, until the
+//! connection ends ([`observer::Conversation`]). A debugger does that. If it has started the
+//! program, it is at the other end of a pair of sockets, and there is no request
+//! ([`observer::serve_parent`], [`client::Connection::to_child`]).
+//!
 //! | module | what is there |
 //! |---|---|
 //! | [`place`] | the directory of requests and sockets, and who may use it |

@@ -406,6 +406,22 @@ mod tests {
                 _ => Err("'count' expected".to_owned()),
             }
         }
+
+        /// `echo` opens a conversation, in which each question comes back.
+        fn converse(
+            &mut self,
+            ask: &str,
+            _with: &Value,
+            conversation: &mut Conversation<'_, '_>,
+        ) -> Option<io::Result<()>> {
+            (ask == "echo").then(|| {
+                let mut handle = conversation.handle()?;
+                while let Some(Ask { ask, .. }) = conversation.next_line()? {
+                    write_line(&mut handle, &Reply::Part(ask.into()))?;
+                }
+                write_line(&mut handle, &Reply::Done("end".into()))
+            })
+        }
     }
 
     /// What is answered to these bytes.
@@ -436,6 +452,18 @@ mod tests {
         );
         let next = || read_line(&mut answer, LONGEST_REPLY).expect("a line");
         std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn a_conversation_has_the_rest_of_the_connection() {
+        let all =
+            replies(b"{\"version\":1}\n{\"ask\":\"echo\"}\n{\"ask\":\"a\"}\n{\"ask\":\"count\"}\n");
+        let expected = [
+            Reply::Part("a".into()),
+            Reply::Part("count".into()),
+            Reply::Done("end".into()),
+        ];
+        assert_eq!(all, expected);
     }
 
     #[test]

@@ -485,3 +485,69 @@ fn a_breakpoint_in_a_finalizer_at_the_programs_end_stops() {
     session.await_output("last\n");
     assert_eq!(session.exit_code(), 0);
 }
+
+#[test]
+fn breakpoints_are_set_and_threads_listed_while_all_have_stopped() {
+    let code = path(
+        "local function step(n) return n + 1 end
+         process.spawn({ name = 'other' }, process.sleep, 0.01)
+         local n = step(1)
+         n = step(n)
+         print(n)",
+    );
+    for more in [&["--all-stop"][..], &["--simulate", "5"]] {
+        let mut session = Session::start(&[more, &[&code]].concat());
+        session.begin(json!({}));
+        session.set_breakpoints(&code, json!([{ "line": 4 }]));
+        session.configured();
+        let stop = session.stopped();
+        assert_eq!(stop.event["allThreadsStopped"], true);
+        let threads = session.ask("threads", json!({}));
+        assert_eq!(values(&threads["threads"]), 2);
+        let set = session.set_breakpoints(&code, json!([{ "line": 5 }]));
+        assert_eq!(set[0]["verified"], true);
+        session.resume("continue", stop.thread);
+        let stop = session.stopped();
+        assert_eq!(stop.frames[0].1, 5);
+        assert_eq!(session.step("stepIn", stop.thread).frames[0].1, 2);
+        session.set_breakpoints(&code, json!([]));
+        session.resume("continue", stop.thread);
+        assert_eq!(session.exit_code(), 0);
+        assert!(session.output.ends_with("3\n"), "{}", session.output);
+    }
+}
+
+#[test]
+fn a_process_that_waits_shows_its_stack_and_stops_after_its_wait() {
+    let code = path(
+        "local channel = process.channel()
+         local function take()
+           local value = channel:receive()
+           return value
+         end
+         local taker = process.spawn({ name = 'taker' }, take)
+         process.sleep(0)
+         local here = 1
+         channel:send(here)
+         taker:join()",
+    );
+    let mut session = Session::launch(&code, &[9]);
+    let stop = session.stopped();
+    session.ask("pause", json!({ "threadId": 2 }));
+    let stack = session.ask("stackTrace", json!({ "threadId": 2 }));
+    assert_eq!(stack["stackFrames"][1]["line"], 4, "{stack}");
+    session.resume("continue", stop.thread);
+    let paused = session.stopped();
+    assert_eq!((paused.thread, paused.reason.as_str()), (2, "pause"));
+    session.resume("continue", 2);
+    assert_eq!(session.exit_code(), 0);
+}
+
+#[test]
+fn terminate_ends_a_program_by_a_signal() {
+    let code = path("print 'ready'\nprocess.sleep(1000)");
+    let mut session = Session::launch(&code, &[]);
+    session.await_output("ready\n");
+    session.ask("terminate", json!({}));
+    assert_eq!(session.exit_code(), 128 + 15);
+}
