@@ -105,10 +105,10 @@ static int trace_for_debugger(
   return 1;
 }
 
-/* Called before a frame returns, while a debugger traces calls. */
+/* Called before a frame returns, while there are hooks. */
 void baton_lua_pass_trap(lua_State *L) {
   CallInfo *ci = L->ci;
-  if (isLua(ci) && isLua(ci->previous) && ci->previous->u.l.trap) ci->u.l.trap = 1;
+  if (L->hookmask & BATON_DEBUG_BIT && isLua(ci) && isLua(ci->previous) && ci->previous->u.l.trap) ci->u.l.trap = 1;
 }
 
 static int trace(lua_State *L, const Instruction *pc) {

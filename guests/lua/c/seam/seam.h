@@ -9,6 +9,7 @@
 **   ldebug.c     luaG_traceexec is wrapped: ours checks for a safepoint first. lua_sethook keeps
 **                the trap of a simulated run, and a debugger's. luaG_errormsg tells a debugger.
 **   ldo.c        LUAI_THROW finds the handler on the current C stack. luaD_shrinkstack is wrapped.
+**                A frame that returns passes on whether a debugger traces its caller.
 **                lua_resume notes its coroutine. A yield at a process's base has the same message
 **                as in stock Lua's main chunk.
 **   lapi.c       lua_callk and lua_pcallk are wrapped. A chunk that is loaded is shown to a
@@ -25,8 +26,7 @@
 **   liolib.c     A function notes its file, and waits if the file is in use. A read waits in the
 **                poller if others could run. Output goes through the host's console.
 **   lvm.c        The loop's calls of luaV_finishget first look for a method of a userdata. The
-**                loop saves where it is before it makes a table. A frame that returns passes on
-**                whether a debugger traces its caller.
+**                loop saves where it is before it makes a table.
 **   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
 **                collector while it reads another state.
 **
@@ -149,6 +149,13 @@ __attribute__((noreturn, visibility("internal"))) void luaG_errormsg(struct lua_
 
 #if defined(BATON_IN_LDO)
 #define luaD_shrinkstack baton_stock_shrinkstack
+/* The call gives `L`, the definition `lua_State *L`. `rethook` is called when a function returns
+   while there are hooks. After a return, the machine's loop takes the trap of the frame that has
+   returned for its caller's. */
+void baton_lua_pass_trap(struct lua_State *L);
+#define rethook(first, frame, results) BATON_RETHOOK_##first, frame, results)
+#define BATON_RETHOOK_L baton_lua_pass_trap(L), rethook(L
+#define BATON_RETHOOK_lua_State rethook(lua_State
 #define luaG_runerror baton_do_runerror
 #endif
 
@@ -207,15 +214,6 @@ void baton_lua_resize_array(
 #define luaH_resizearray(first, table, size) BATON_RESIZE_##first, table, size)
 #define BATON_RESIZE_L baton_lua_resize_array(L, pc
 #define BATON_RESIZE_lua_State luaH_resizearray(lua_State
-
-/* Likewise. After a return, the loop takes the trap of the frame that has returned for its
-   caller's. */
-void baton_lua_pass_trap(struct lua_State *L);
-#define luaD_poscall(first, frame, results) BATON_POSCALL_##first, frame, results)
-#define BATON_POSCALL_L                                                                        \
-  (__builtin_expect(L->hookmask & BATON_DEBUG_BIT, 0) ? baton_lua_pass_trap(L) : (void)0),     \
-      luaD_poscall(L
-#define BATON_POSCALL_lua_State luaD_poscall(lua_State
 #endif
 
 #if defined(BATON_IN_LOADLIB)
