@@ -108,7 +108,8 @@ static int trace_for_debugger(
 /* Called before a frame returns, while there are hooks. */
 void baton_lua_pass_trap(lua_State *L) {
   CallInfo *ci = L->ci;
-  if (L->hookmask & BATON_DEBUG_BIT && isLua(ci) && isLua(ci->previous) && ci->previous->u.l.trap) ci->u.l.trap = 1;
+  if (L->hookmask & BATON_DEBUG_BIT && isLua(ci) && isLua(ci->previous))
+    ci->u.l.trap |= ci->previous->u.l.trap;
 }
 
 static int trace(lua_State *L, const Instruction *pc) {
