@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// What is asked.
-struct Question {
+struct OwnQuestion {
     what: Topic,
     /// For profiles: for how long in seconds, and how many samples for each second.
     seconds: f64,
@@ -115,7 +115,7 @@ struct Inquiry {
 }
 
 impl Inquiry {
-    fn begin(vm: &Arc<Vm>, question: Question) -> io::Result<Inquiry> {
+    fn begin(vm: &Arc<Vm>, question: OwnQuestion) -> io::Result<Inquiry> {
         let (pipe, writer) = io::pipe()?;
         for end in [pipe.as_raw_fd(), writer.as_raw_fd()] {
             // SAFETY: our own descriptor, which is open.
@@ -173,7 +173,7 @@ impl Drop for Inquiry {
     }
 }
 
-fn answer(vm: &Vm, question: &Question, events: &Events, stop: &Stop) -> Result<(), String> {
+fn answer(vm: &Vm, question: &OwnQuestion, events: &Events, stop: &Stop) -> Result<(), String> {
     let put = |value: &Value| events.put(Event::Part(lua_text(value)));
     match question.what {
         Topic::Stacks => {
@@ -207,7 +207,7 @@ fn answer(vm: &Vm, question: &Question, events: &Events, stop: &Stop) -> Result<
     }
 }
 
-fn read_heap(vm: &Vm, question: &Question) -> Result<Value, String> {
+fn read_heap(vm: &Vm, question: &OwnQuestion) -> Result<Value, String> {
     let output = question.path.as_deref();
     let output = output.map(answers::heap::Output::create).transpose()?;
     let mut heap = answers::heap::HeapAnswer::default();
@@ -232,7 +232,7 @@ fn read_heap(vm: &Vm, question: &Question) -> Result<Value, String> {
 fn profile_of(
     vm: &Vm,
     measure: Measure,
-    question: &Question,
+    question: &OwnQuestion,
     events: &Events,
     stop: &Stop,
 ) -> Result<Value, String> {
@@ -359,7 +359,7 @@ unsafe extern "C" fn baton_inspect_begin(
         return std::ptr::null_mut();
     };
     let path = path.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));
-    let question = Question {
+    let question = OwnQuestion {
         what,
         seconds,
         rate,

@@ -23,8 +23,8 @@ pub(super) struct Start {
     pub(super) is_hidden: bool,
 }
 
-/// A program. If it is a script that was started and has not been waited for, dropping this ends it:
-/// it would run on unseen.
+/// A program. If it is a script that was started and has not been waited for, dropping this ends
+/// it: it would run on unseen.
 pub(super) struct Target {
     pub(super) pid: u32,
     /// What it is called in headings.
@@ -84,8 +84,8 @@ impl Target {
         }
     }
 
-    /// Attaches to a program that may be in a short call in C at the moment; or to a script, as long
-    /// as it runs.
+    /// Attaches to a program that may be in a short call in C at the moment; or to a script, as
+    /// long as it runs.
     pub(super) fn attach_in_time(&mut self, write: bool) -> Result<Connection, String> {
         let until = Instant::now() + PATIENCE;
         loop {
