@@ -28,6 +28,7 @@
 //! | [`observer`] | the target's side: the thread that answers |
 //! | [`client`] | the other side |
 //! | [`exporter`] | metrics over HTTP, if the environment asks for it |
+//! | [`inherited`] | connections that a fork's child closes |
 //! | [`protocol`] | lines of JSON, their limits, and the version |
 //! | [`report`] | processes and their stacks, as data and as text |
 //! | [`heap`] | heaps, as data |
@@ -42,6 +43,7 @@
 pub mod client;
 pub mod exporter;
 pub mod heap;
+pub mod inherited;
 pub mod observer;
 pub mod place;
 pub mod protocol;

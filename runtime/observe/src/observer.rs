@@ -11,11 +11,12 @@
 //!
 //! Each client has a thread of its own, so one that does not read keeps only itself waiting.
 
+use crate::inherited::Noted;
 use crate::place::Place;
 use crate::protocol::{
     Access, Ask, Hello, LONGEST_ASK, LONGEST_REPLY, Reply, VERSION, Welcome, read_line, write_line,
 };
-use baton_sys::forking::ForkMutex;
+use baton_sys::forking::{Child, ForkMutex};
 use baton_sys::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
@@ -112,12 +113,7 @@ impl Conversation<'_, '_> {
 /// # Errors
 /// The system's.
 pub fn serve_parent(client: UnixStream, target: Arc<dyn Target>) -> io::Result<()> {
-    // Relaxed (both): as in `threads`.
-    if COUNTED_IN.swap(std::process::id(), Ordering::Relaxed) != std::process::id() {
-        THREADS.store(0, Ordering::Relaxed);
-    }
-    thread::start_helper("baton-observer", move || {
-        let _counted = Counted::new();
+    start_counted("baton-observer", move || {
         // An error of the connection ends it, and concerns nobody else.
         let _ = converse(&client, Access::All, &*target);
     })
@@ -131,6 +127,11 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The program in which they are counted.
 static COUNTED_IN: AtomicU32 = AtomicU32::new(0);
+
+/// Begins anew in a fork's child, which has no observer.
+pub(crate) fn renew_in_child(child: &Child) {
+    RUNNING.renew_in_child(child, None);
+}
 
 /// How many threads of this program serve observers.
 pub fn threads() -> usize {
@@ -231,6 +232,7 @@ struct Observer {
 
 impl Observer {
     fn run(&self, pid: u32) {
+        let _noted = Noted::new(&self.listener);
         let mut quiet_since = Instant::now();
         loop {
             self.await_client(self.quiet);
@@ -315,6 +317,7 @@ fn refuse(mut client: &UnixStream, why: String) {
 
 /// Answers one client until it goes.
 fn converse(client: &UnixStream, allowed: Access, target: &dyn Target) -> io::Result<()> {
+    let _noted = Noted::new(client);
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(QUIET))?;
     client.set_write_timeout(Some(UNREAD))?;

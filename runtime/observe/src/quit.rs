@@ -22,6 +22,7 @@ use crate::observer::{self, Target};
 use crate::place::{Place, candidates, is_closed_to_others, is_trusted};
 use crate::protocol::Access;
 use baton_sys::features;
+use baton_sys::forking::{Child, ForkMutex};
 use rustix::fs::{Mode, OFlags, fstat, open, openat};
 use rustix::process::{geteuid, getpid};
 use std::ffi::{CStr, CString, OsStr};
@@ -30,7 +31,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// The environment variable that says who may attach.
 pub const VARIABLE: &str = "BATON_ATTACH";
@@ -57,6 +58,9 @@ static OBSERVER: AtomicBool = AtomicBool::new(false);
 static REPORT: AtomicBool = AtomicBool::new(false);
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// Held by the thread that serves a request.
+static SERVING: ForkMutex<()> = ForkMutex::new(());
 
 /// What was known at the program's start. The environment may change later.
 struct Settings {
@@ -116,6 +120,12 @@ pub fn prepare() -> Result<(), String> {
         .collect();
     let _ = SETTINGS.set(Settings { access, places });
     result
+}
+
+/// Begins anew in a fork's child: what a thread of the first program held is free.
+pub fn renew_in_child(child: &Child) {
+    SERVING.renew_in_child(child, ());
+    observer::renew_in_child(child);
 }
 
 /// Notes a SIGQUIT: an observer's, or a user's. Async-signal-safe.
@@ -181,10 +191,9 @@ pub(crate) fn name_of_request(pid: u32) -> String {
 /// Serves a SIGQUIT, if one has come: starts the observer if there is a request. May be called
 /// often.
 pub fn serve(by: By, target: &Arc<dyn Target>) -> Left {
-    static SERVING: Mutex<()> = Mutex::new(());
     // AcqRel: pairs with the store in `note`.
     if OBSERVER.swap(false, Ordering::AcqRel) {
-        let _serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _serving = SERVING.lock();
         // Without a request, its client is gone, or the request of another one was served with it.
         if let Some((place, file)) = find_request() {
             serve_request(&place, file, target);

@@ -17,10 +17,20 @@ pub struct AtFork {
     pub child: fn(&Child),
 }
 
-/// A proof: this is the child of a fork, whose only thread is the calling one. Only
-/// [`AtFork::child`] gets it.
+/// A proof: this is the child of a fork, whose only thread is the calling one. [`AtFork::child`]
+/// gets it.
 #[derive(Debug)]
 pub struct Child(());
+
+impl Child {
+    /// The proof, for code that is called later in the child.
+    ///
+    /// # Safety
+    /// The calling thread is the only one, in a fork's child.
+    pub const unsafe fn assume() -> Child {
+        Child(())
+    }
+}
 
 static CALLS: OnceLock<AtFork> = OnceLock::new();
 

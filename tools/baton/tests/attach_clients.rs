@@ -201,3 +201,41 @@ fn a_client_that_is_killed_leaves_the_program_as_it_was() {
     program.await_stdout("bye\n");
     program.finish().succeeds();
 }
+
+/// Otherwise a client would wait for the end of the child, too.
+#[test]
+fn a_forks_child_does_not_keep_a_clients_connection() {
+    let mut program = ready(
+        observed(
+            "local ffi = require 'baton.ffi'
+             ffi.cdef 'int fork(void); int getpid(void);'
+             process.spawn({ daemon = true }, process.sleep, 3600)
+             print 'ready'
+             io.stdout:flush()
+             io.read()
+             if ffi.C.fork() == 0 then
+               print('child ' .. ffi.C.getpid())
+               io.stdout:flush()
+             end
+             process.sleep(3600)",
+        )
+        .open_stdin(),
+    );
+    stacks(&program, &[]); // starts the observer
+    let mut client = UnixStream::connect(socket(&program)).expect("the observer listens");
+    let limit = Some(Duration::from_secs(30));
+    client.set_read_timeout(limit).expect("it can be set");
+    client.write_all(b"{\"version\":1}\n").expect("it reads");
+    let mut welcome = [0; 1];
+    client.read_exact(&mut welcome).expect("it answers");
+    program.write_stdin("\n");
+    program.await_stdout("child ");
+    program.await_stdout("\n");
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", program.pid()))
+        .expect("the kernel lists them");
+    let child: u32 = children.trim().parse().expect("one child");
+    program.signal_until_it_ends("KILL");
+    let ended = client.read_to_end(&mut Vec::new());
+    harness::signals::send(child, "KILL");
+    ended.expect("the connection ends with the program");
+}

@@ -28,10 +28,11 @@ pub(crate) mod trace;
 
 use crate::answers;
 use baton_core::vm::Vm;
-use baton_observe::exporter;
 use baton_observe::observer::{Conversation, Part, Session, Target};
 use baton_observe::protocol::Access;
 use baton_observe::quit;
+use baton_observe::{exporter, inherited};
+use baton_sys::forking::Child;
 use baton_sys::signals::marked;
 use profile::Control;
 use serde_json::Value;
@@ -97,9 +98,15 @@ pub(crate) unsafe fn renew_in_child() {
         profile::allocations::renew_in_child();
         symbols::renew_in_child();
     }
-    if let Some(listening) = exporter::inherited_descriptor() {
-        // SAFETY: the listener belongs to a thread that the child does not have.
-        drop(unsafe { OwnedFd::from_raw_fd(listening) });
+    // SAFETY: the caller's condition.
+    let child = unsafe { Child::assume() };
+    quit::renew_in_child(&child);
+    for descriptor in exporter::inherited_descriptor()
+        .into_iter()
+        .chain(inherited::descriptors())
+    {
+        // SAFETY: the descriptor belongs to a thread that the child does not have.
+        drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
     }
 }
 
