@@ -234,8 +234,9 @@ fn a_forks_child_does_not_keep_a_clients_connection() {
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", program.pid()))
         .expect("the kernel lists them");
     let child: u32 = children.trim().parse().expect("one child");
-    program.signal_until_it_ends("KILL");
+    harness::signals::send(program.pid(), "KILL");
     let ended = client.read_to_end(&mut Vec::new());
     harness::signals::send(child, "KILL");
+    program.signal_until_it_ends("KILL"); // its output ends with the child
     ended.expect("the connection ends with the program");
 }

@@ -129,7 +129,7 @@ mod checks {
         };
         assert_eq!(
             completed(&["--"]),
-            "--simulate --jobs --limit --explain -- --help --version"
+            "--simulate --jobs --limit --explain --trace -- --help --version"
         );
         assert_eq!(completed(&["-e", "x = 1", "--v"]), "--version");
         assert_eq!(completed(&["examples/to"]), "examples/tour.lua");

@@ -54,6 +54,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
             new: "  --simulate seed  run in virtual time, as the seed says\n  --jobs n         \
                   simulate n seeds at once\n  --limit s        a simulated run fails after s \
                   seconds\n  --explain n      explain a failing seed by n runs at most\n  \
+                  --trace file     write the simulated run, or the failing one\n  \
                   --        stop handling options\n",
         },
     },
