@@ -421,6 +421,11 @@ pub(crate) struct ObserveOptions {
     #[arg(long, default_value = "1", value_parser = some_seconds)]
     pub(crate) seconds: f64,
 
+    /// Only these observers, by name, separated by commas: nobody, cpu, waits, alloc, flight,
+    /// trace, top
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) observers: Vec<String>,
+
     /// Connections of the echo server
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) connections: u64,

@@ -6,7 +6,7 @@ mod ways;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::bench::Bench;
 use crate::chart::Bars;
@@ -55,7 +55,7 @@ pub(crate) fn run(bench: &Bench, options: &ObserveOptions) -> Result<Report> {
         ));
     }
     let mut arms = Vec::new();
-    for way in &WAYS {
+    for way in chosen(&options.observers)? {
         let arm = Arm::this_program(way.name, &["watched", &path, way.name])?;
         let beside: Vec<&str> = match way.beside {
             AlsoSeen::Nothing => vec![],
@@ -85,6 +85,19 @@ pub(crate) fn run(bench: &Bench, options: &ObserveOptions) -> Result<Report> {
         verdicts: verdicts(&results),
         ..Report::default()
     }))
+}
+
+/// The ways with these names; all of them if there is no name.
+fn chosen(names: &[String]) -> Result<Vec<&'static Way>> {
+    if let Some(unknown) = names.iter().find(|name| Way::named(name).is_none()) {
+        let all: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
+        bail!(
+            "no observer is named '{unknown}'; there are {}",
+            all.join(", ")
+        );
+    }
+    let wanted = |way: &&Way| names.is_empty() || names.iter().any(|name| name == way.name);
+    Ok(WAYS.iter().filter(wanted).collect())
 }
 
 /// The cost of a way: in a case, or the mean of all programs in plain Lua.
@@ -142,7 +155,8 @@ fn above_zero(cost: Option<f64>) -> Option<f64> {
 
 fn verdicts(results: &Results) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for way in &WAYS {
+    let tried = WAYS.iter().filter(|way| results.arm(way.name).is_some());
+    for way in tried {
         let Some(goal) = way.goal else { continue };
         verdicts.push(goal.judge(
             &format!("{} of an echo server", way.title),
@@ -155,8 +169,9 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
             ));
         }
     }
-    let of_top = results.place(TOP, "crowd");
-    let share = of_top.and_then(|(arm, case)| results.median(arm, case, "cost"));
-    verdicts.push(TOP_GOAL.judge("top of 10,000 sleeping processes, of a processor", share));
+    if let Some((arm, case)) = results.place(TOP, "crowd") {
+        let share = results.median(arm, case, "cost");
+        verdicts.push(TOP_GOAL.judge("top of 10,000 sleeping processes, of a processor", share));
+    }
     verdicts
 }
