@@ -172,7 +172,10 @@ fn a_growing_stack_is_counted_where_it_grows() {
            return n
          end
          local function deep() return (down(5000)) end
+         local function try() return select('#', pcall(down, 5000)) end
          while true do
+           coroutine.wrap(try)()
+           try()
            coroutine.wrap(deep)()
            assert(coroutine.close(coroutine.create(deep)))
            deep()

@@ -381,6 +381,71 @@ fn errors_that_nothing_catches_stop_where_they_are_raised() {
     assert_eq!(session.exit_code(), 1); // no second stop for the same error
 }
 
+/// The message is where the arguments of the call would be, below the frame's other registers.
+#[test]
+fn the_text_of_an_error_at_a_call_is_shown() {
+    let code = path("local function f() nofunc(); print(1, 2, 3, 4, 5, 6, 7, 8) end\nf()\n");
+    let mut session = Session::start(&[]);
+    session.begin(json!({ "program": code }));
+    session.stop_at_errors(&["uncaught"]);
+    session.configured();
+    let stop = session.stopped();
+    let text = stop.event["text"].as_str().unwrap_or_default();
+    assert!(
+        text.ends_with("attempt to call a nil value (global 'nofunc')"),
+        "{text}"
+    );
+    session.resume("continue", stop.thread);
+    assert_eq!(session.exit_code(), 1);
+}
+
+/// Its frame is gone when the program calls it.
+#[test]
+fn a_function_made_by_an_expression_outlives_its_frame() {
+    let code = "\
+local function f(secret)
+  local stays = secret
+  return stays
+end
+f('hidden')
+collectgarbage()
+local function g(...) return handler(...) end
+print(g(1, 2, 3))
+print(pcall(other))
+";
+    let mut session = launch(code, &[3]);
+    let stop = session.stopped();
+    for expression in [
+        "handler = function(...) return tostring(stays), ... end",
+        "other = function() stays = 1 return stays end",
+    ] {
+        assert_eq!(session.evaluate(stop.ids[0], expression), "");
+    }
+    session.resume("continue", stop.thread);
+    assert_eq!(session.exit_code(), 0);
+    assert_eq!(session.output, "nil\t1\t2\t3\ntrue\t1\n");
+}
+
+/// The condition runs for most of the time, so the breakpoints are set anew in the middle of it.
+#[test]
+fn a_breakpoint_is_removed_while_its_condition_runs() {
+    let code = path("local n = 0\nwhile true do\n  n = n + 1\nend\n");
+    let mut session = Session::start(&[]);
+    session.begin(json!({ "program": code }));
+    let slow = "(function() for i = 1, 20000 do local t = { i } end return false end)()";
+    session.set_breakpoints(&code, json!([{ "line": 3, "condition": slow }]));
+    session.configured();
+    for _ in 0..50 {
+        session.set_breakpoints(&code, json!([{ "line": 3, "condition": slow }]));
+        session.set_breakpoints(&code, json!([]));
+        session.set_breakpoints(&code, json!([{ "line": 3, "condition": slow }]));
+    }
+    session.set_breakpoints(&code, json!([{ "line": 3 }]));
+    let stop = session.stopped();
+    assert_eq!(stop.frames[0].1, 3);
+    session.ask("disconnect", json!({ "terminateDebuggee": true }));
+}
+
 #[test]
 fn all_errors_stop_if_asked_to() {
     let code = path(ERRORS);

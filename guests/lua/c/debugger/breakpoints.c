@@ -93,20 +93,30 @@ static void mark(Proto *function, struct baton_breakpoint *breakpoint) {
   }
 }
 
-/* Removes the entries of a function, or of a breakpoint. */
-static void remove_entries(const Proto *function, const struct baton_breakpoint *breakpoint) {
-  size_t i;
-  for (i = 0; i < BUCKETS; i++) {
-    struct entry **link = &table[i], *entry;
-    while ((entry = *link) != NULL) {
-      if (entry->function == function || entry->breakpoint == breakpoint) {
-        *link = entry->next;
-        free(entry);
-      } else {
-        link = &entry->next;
-      }
+/* Removes the entries of a function, or of a breakpoint, from a bucket. */
+static void remove_from_bucket(struct entry **link, const Proto *function,
+    const struct baton_breakpoint *breakpoint) {
+  struct entry *entry;
+  while ((entry = *link) != NULL) {
+    if (entry->function == function || entry->breakpoint == breakpoint) {
+      *link = entry->next;
+      free(entry);
+    } else {
+      link = &entry->next;
     }
   }
+}
+
+/* Takes a function's mark away, and removes its entries. The memory of a function that is gone may
+   be used again, so there may be entries without a mark. */
+static void unmark(Proto *function) {
+  function->marked &= (lu_byte)~BATON_PROTO_HAS_BREAKPOINT;
+  remove_from_bucket(bucket_of(function), function, NULL);
+}
+
+static void remove_entries_of(const struct baton_breakpoint *breakpoint) {
+  size_t i;
+  for (i = 0; i < BUCKETS; i++) remove_from_bucket(&table[i], NULL, breakpoint);
 }
 
 /* }====================================================== */
@@ -164,8 +174,9 @@ void baton_debugger_trace_states(void) {
     baton_debugger_traces = BATON_TRACES_BREAKPOINTS;
   if (g == NULL) return;
   trace_frames(g->mainthread);
+  /* In the middle of a sweep there are dead objects, whose parts may be gone. */
   for (object = g->allgc; object != NULL; object = object->next)
-    if (object->tt == LUA_VTHREAD && gco2th(object)->stack.p != NULL)
+    if (object->tt == LUA_VTHREAD && !isdead(g, object) && gco2th(object)->stack.p != NULL)
       trace_frames(gco2th(object));
 }
 
@@ -192,11 +203,13 @@ static void place_everywhere(const char *path) {
   struct file file = {path, NULL, 0};
   struct functions functions = {NULL, 0, 0};
   struct baton_breakpoint *breakpoint;
+  const global_State *g = baton_debugger_vm()->global;
   GCObject *object;
   size_t i;
-  for (object = baton_debugger_vm()->global->allgc; object != NULL; object = object->next)
-    if (object->tt == LUA_VPROTO && belongs_to(&file, gco2p(object)))
+  for (object = g->allgc; object != NULL; object = object->next)
+    if (object->tt == LUA_VPROTO && !isdead(g, object) && belongs_to(&file, gco2p(object)))
       add_function(&functions, gco2p(object));
+  for (i = 0; i < functions.count; i++) unmark(functions.all[i]);
   for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next) {
     int best = MAX_INT;
     if (strcmp(breakpoint->path, path) != 0) continue;
@@ -228,21 +241,20 @@ static void mark_tree(Proto *function, struct baton_breakpoint *breakpoint) {
   for (i = 0; i < function->sizep; i++) mark_tree(function->p[i], breakpoint);
 }
 
-/* Memory of functions that are gone may be used again. */
-static void forget_tree(const Proto *function) {
+static void unmark_tree(Proto *function) {
   int i;
-  remove_entries(function, NULL);
-  for (i = 0; i < function->sizep; i++) forget_tree(function->p[i]);
+  unmark(function);
+  for (i = 0; i < function->sizep; i++) unmark_tree(function->p[i]);
 }
 
 void baton_debugger_place_in(Proto *main, baton_breakpoint_placed *placed, void *context) {
   struct baton_breakpoint *breakpoint;
-  int has_forgotten = 0;
+  int is_unmarked = 0;
   for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next) {
     int best;
     if (!is_from(main->source, breakpoint->path)) continue;
-    if (!has_forgotten) forget_tree(main);
-    has_forgotten = 1;
+    if (!is_unmarked) unmark_tree(main);
+    is_unmarked = 1;
     best = better_line_in_tree(main, breakpoint->line, MAX_INT);
     if (best == MAX_INT) continue;
     if (breakpoint->placed != best) {
@@ -262,11 +274,18 @@ void baton_debugger_place_in(Proto *main, baton_breakpoint_placed *placed, void 
 static char *copy(const char *text) { return text != NULL ? strdup(text) : NULL; }
 
 static void free_breakpoint(struct baton_breakpoint *breakpoint) {
-  remove_entries(NULL, breakpoint);
   free(breakpoint->path);
   free(breakpoint->condition);
   free(breakpoint->log);
   free(breakpoint);
+}
+
+void baton_debugger_begin_use(struct baton_breakpoint *breakpoint) { breakpoint->uses++; }
+
+int baton_debugger_end_use(struct baton_breakpoint *breakpoint) {
+  const int is_removed = breakpoint->is_removed;
+  if (--breakpoint->uses == 0 && is_removed) free_breakpoint(breakpoint);
+  return is_removed;
 }
 
 /* Removes those of a file; NULL: of all. */
@@ -275,7 +294,9 @@ static void remove_from(const char *path) {
   while ((breakpoint = *link) != NULL) {
     if (path == NULL || strcmp(breakpoint->path, path) == 0) {
       *link = breakpoint->next;
-      free_breakpoint(breakpoint);
+      remove_entries_of(breakpoint);
+      breakpoint->is_removed = 1;
+      if (breakpoint->uses == 0) free_breakpoint(breakpoint);
     } else {
       link = &breakpoint->next;
     }
@@ -315,7 +336,7 @@ int baton_debugger_set_breakpoints(const char *path, const struct baton_breakpoi
     breakpoint->next = breakpoints;
     breakpoints = breakpoint;
   }
-  if (vm->global != NULL && count > 0) place_everywhere(path);
+  if (vm->global != NULL) place_everywhere(path);
   for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next)
     if (strcmp(breakpoint->path, path) == 0) placed(context, breakpoint->id, breakpoint->placed);
   if (breakpoints != NULL)

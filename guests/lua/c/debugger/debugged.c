@@ -49,6 +49,8 @@ static void end_debugged(struct baton_process *process) {
   debugged->process = NULL;
   process->debugged = NULL;
   process->traced = 0;
+  if (baton_debugger_traces == BATON_TRACES_STEPS && !baton_debugger_any_traced())
+    baton_debugger_traces = BATON_TRACES_BREAKPOINTS;
 }
 
 void baton_debugger_forget_steps(void) {

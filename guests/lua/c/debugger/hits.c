@@ -119,6 +119,7 @@ int baton_debugger_hits(
     lua_State *L, struct baton_process *process, struct baton_breakpoint *breakpoint) {
   struct hit hit = {process, breakpoint, 1};
   if (breakpoint->condition == NULL && breakpoint->log == NULL) return count_hit(breakpoint);
+  baton_debugger_begin_use(breakpoint);
   baton_debugger_in_hook(L, examine, &hit);
-  return hit.stops;
+  return !baton_debugger_end_use(breakpoint) && hit.stops;
 }

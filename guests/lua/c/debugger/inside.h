@@ -31,6 +31,8 @@ struct baton_breakpoint {
   char *path;
   int id, line;
   int placed; /* the line where it is; 0: not known yet */
+  int uses;   /* how many processes run its condition or its log point's text */
+  int is_removed; /* it is freed after the last use */
   char *condition, *log;
   int comparison;
   uint64_t hits_wanted, hits;
@@ -44,6 +46,10 @@ struct baton_breakpoint *baton_debugger_breakpoint_at(
 /* Places breakpoints in a chunk that was loaded. */
 void baton_debugger_place_in(Proto *main, baton_breakpoint_placed *placed, void *context);
 void baton_debugger_remove_breakpoints(void);
+/* While it is in use, it may be removed, but is not freed. */
+void baton_debugger_begin_use(struct baton_breakpoint *breakpoint);
+/* Returns whether it was removed meanwhile; then it may be freed now. */
+int baton_debugger_end_use(struct baton_breakpoint *breakpoint);
 int baton_debugger_has_breakpoints(void);
 /* Has the calls of each state traced, and each of their frames with a breakpoint. */
 void baton_debugger_trace_states(void);
@@ -67,14 +73,16 @@ void baton_debugger_begin_step(struct baton_process *process, enum baton_debugge
 /* stopping.c */
 /* Whether no process is to run while one has stopped. */
 void baton_debugger_stop_all(int on);
-/* Stops the process until its debugger lets it go on. Inside the VM. */
-void baton_debugger_stop(lua_State *L, struct baton_process *process, const char *reason,
-    const struct baton_breakpoint *breakpoint);
+/* Stops the process until its debugger lets it go on. `breakpoint` is an id or 0. At an error, that
+   is on the top of the stack. Inside the VM. */
+void baton_debugger_stop(
+    lua_State *L, struct baton_process *process, const char *reason, int breakpoint);
 /* Waits for questions and has them answered. Outside the VM. */
 void baton_debugger_serve(lua_State *L, struct baton_process *process, int alone);
 
 /* hits.c. Inside the VM. */
-/* Whether the process is to stop at this breakpoint. Counts the hit; writes a log point's text. */
+/* Whether the process is to stop at this breakpoint, which may be gone afterwards. Counts the hit;
+   writes a log point's text. */
 int baton_debugger_hits(
     lua_State *L, struct baton_process *process, struct baton_breakpoint *breakpoint);
 

@@ -96,10 +96,25 @@ void baton_debugger_push_globals(lua_State *L, const struct baton_place *place) 
   if (place->ci == NULL || !push_variable(L, place, "_ENV")) lua_pushglobaltable(L);
 }
 
-/* __index of the environment of an expression. Its first upvalue is the place. */
+/* The frame in which an expression runs. Functions that the expression has made may be called
+   later, or by other processes; then the frame is gone, or is not theirs to look at. */
+struct environment {
+  struct baton_place place; /* without a frame after the end of the expression */
+  const struct baton_process *process;
+};
+
+static const struct baton_place *place_of_environment(lua_State *L) {
+  static const struct baton_place nowhere = {NULL, NULL};
+  const struct environment *environment = lua_touserdata(L, lua_upvalueindex(1));
+  return environment->process == baton_lua_here(L) ? &environment->place : &nowhere;
+}
+
+/* __index of the environment of an expression. Its first upvalue is the record. */
 static int get_variable(lua_State *L) {
-  const struct baton_place *place = lua_touserdata(L, lua_upvalueindex(1));
-  if (lua_type(L, 2) == LUA_TSTRING && push_variable(L, place, lua_tostring(L, 2))) return 1;
+  const struct baton_place *place = place_of_environment(L);
+  if (place->ci != NULL && lua_type(L, 2) == LUA_TSTRING &&
+      push_variable(L, place, lua_tostring(L, 2)))
+    return 1;
   baton_debugger_push_globals(L, place);
   lua_pushvalue(L, 2);
   lua_gettable(L, -2);
@@ -108,9 +123,9 @@ static int get_variable(lua_State *L) {
 
 /* Its __newindex. */
 static int put_variable(lua_State *L) {
-  const struct baton_place *place = lua_touserdata(L, lua_upvalueindex(1));
+  const struct baton_place *place = place_of_environment(L);
   lua_settop(L, 3);
-  if (lua_type(L, 2) == LUA_TSTRING &&
+  if (place->ci != NULL && lua_type(L, 2) == LUA_TSTRING &&
       baton_debugger_set_variable(L, place, lua_tostring(L, 2)))
     return 0;
   baton_debugger_push_globals(L, place);
@@ -119,23 +134,28 @@ static int put_variable(lua_State *L) {
   return 0;
 }
 
-/* Pushes the environment of an expression. The place is copied. */
-static void push_environment(lua_State *L, const struct baton_place *place) {
-  struct baton_place *copy;
+/* Pushes the environment of an expression. */
+static struct environment *push_environment(lua_State *L, const struct baton_place *place) {
+  struct environment *environment;
   lua_createtable(L, 0, 0);
   lua_createtable(L, 0, 2);
-  copy = lua_newuserdatauv(L, sizeof *copy, 0);
-  *copy = *place;
+  environment = lua_newuserdatauv(L, sizeof *environment, 0);
+  environment->place = *place;
+  environment->process = baton_lua_here(L);
   lua_pushvalue(L, -1);
   lua_pushcclosure(L, get_variable, 1);
   lua_setfield(L, -3, "__index");
   lua_pushcclosure(L, put_variable, 1);
   lua_setfield(L, -2, "__newindex");
   lua_setmetatable(L, -2);
+  return environment;
 }
 
-/* Compiles an expression, or statements, for a frame. Pushes the function. */
-static void compile(lua_State *L, const struct baton_place *place, const char *text, size_t size) {
+/* Compiles an expression, or statements, for a frame. Pushes the function. Returns its environment,
+   which the function keeps; NULL: the globals. */
+static struct environment *compile(
+    lua_State *L, const struct baton_place *place, const char *text, size_t size) {
+  struct environment *environment;
   luaL_checkstack(L, 8, NULL);
   lua_pushliteral(L, "return ");
   lua_pushlstring(L, text, size);
@@ -146,16 +166,22 @@ static void compile(lua_State *L, const struct baton_place *place, const char *t
   } else {
     lua_remove(L, -2);
   }
-  if (place->ci == NULL) return; /* with the globals */
-  push_environment(L, place);
+  if (place->ci == NULL) return NULL; /* with the globals */
+  environment = push_environment(L, place);
   lua_setupvalue(L, -2, 1);
+  return environment;
 }
 
 void baton_debugger_run(lua_State *L, const struct baton_place *place, const char *text,
     size_t size, int results) {
-  int extra = 0;
-  compile(L, place, text, size);
+  int extra = 0, status, function;
+  struct environment *environment = compile(L, place, text, size);
+  function = lua_gettop(L);
+  lua_pushvalue(L, function); /* keeps the environment */
   if (place->ci != NULL && isLua(place->ci))
     while (baton_debugger_push_local(L, place, -(extra + 1)) != NULL) extra++;
-  lua_call(L, extra, results);
+  status = lua_pcall(L, extra, results, 0);
+  if (environment != NULL) environment->place.L = NULL, environment->place.ci = NULL;
+  lua_remove(L, function);
+  if (status != LUA_OK) lua_error(L);
 }

@@ -17,8 +17,9 @@ void baton_debugger_stop_all(int on) { stops_all = on; }
 struct stop {
   struct baton_process *process;
   const char *reason;
-  const struct baton_breakpoint *breakpoint;
+  int breakpoint;
   int is_alone;
+  ptrdiff_t top; /* the place of an error on the stack */
 };
 
 /* Whether the process keeps the VM while it has stopped. */
@@ -48,9 +49,13 @@ void baton_debugger_serve(lua_State *L, struct baton_process *process, int alone
   }
 }
 
-/* The error that is being raised, if it is a text or a number; else its type. */
-static const char *text_of_error(lua_State *L, size_t *size) {
+/* Pushes the error that is being raised. Returns its text, if it is one; else its type. */
+static const char *push_error(lua_State *L, const struct stop *stop, size_t *size) {
   const char *text;
+  lua_lock(L);
+  setobj2s(L, L->top.p, s2v(restorestack(L, stop->top)));
+  api_incr_top(L);
+  lua_unlock(L);
   if (lua_type(L, -1) == LUA_TSTRING) return lua_tolstring(L, -1, size);
   text = luaL_typename(L, -1);
   *size = strlen(text);
@@ -64,11 +69,12 @@ static void stop_here(lua_State *L, void *argument) {
   const char *text = "";
   size_t size = 0;
   const uint64_t since = baton_now();
-  int id = stop->breakpoint != NULL ? stop->breakpoint->id : 0;
-  if (strcmp(stop->reason, "exception") == 0) text = text_of_error(L, &size);
+  const int is_error = strcmp(stop->reason, "exception") == 0;
+  if (is_error) text = push_error(L, stop, &size);
   process->in_debugger = stop->is_alone ? BATON_ALONE_IN_DEBUGGER : BATON_IN_DEBUGGER;
-  baton_debug_stopped(process->id, process, debugged->semaphore, stop->is_alone, stop->reason, id,
-      text, size);
+  baton_debug_stopped(process->id, process, debugged->semaphore, stop->is_alone, stop->reason,
+      stop->breakpoint, text, size);
+  if (is_error) lua_pop(L, 1);
   baton_debugger_serve(L, process, stop->is_alone);
   if (stops_all && !baton_simulated) { /* timers have stood still, too */
     baton_enter(L);
@@ -79,10 +85,11 @@ static void stop_here(lua_State *L, void *argument) {
   process->in_debugger = BATON_NOT_IN_DEBUGGER;
 }
 
-void baton_debugger_stop(lua_State *L, struct baton_process *process, const char *reason,
-    const struct baton_breakpoint *breakpoint) {
+void baton_debugger_stop(
+    lua_State *L, struct baton_process *process, const char *reason, int breakpoint) {
   struct baton_debugged *debugged = baton_debugger_of(process);
-  struct stop stop = {process, reason, breakpoint, is_alone(process)};
+  struct stop stop = {
+      process, reason, breakpoint, is_alone(process), savestack(L, L->top.p - 1)};
   if (debugged == NULL) return; /* no memory */
   if (debugged->semaphore == 0 && !stop.is_alone) {
     debugged->semaphore = baton_semaphore_new(process->vm->executor, 0);

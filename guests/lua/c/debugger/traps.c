@@ -86,7 +86,7 @@ static void raises(lua_State *L, struct baton_process *process) {
   if (stops_at_errors == 0 || (stops_at_errors == 1 && is_caught(process, L))) return;
   if (process->killed || L != baton_lua_innermost(process)) return;
   if (is_known(L, process)) return;
-  baton_debugger_stop(L, process, "exception", NULL);
+  baton_debugger_stop(L, process, "exception", 0);
   if (process->debugged != NULL) process->debugged->raised_on = L;
 }
 
@@ -96,13 +96,16 @@ static void raises(lua_State *L, struct baton_process *process) {
 ** Instructions
 ** ======================================================= */
 
-/* Counts the hits of the breakpoints at an instruction. Returns one at which the process is to
-   stop, or NULL. */
-static struct baton_breakpoint *hit_breakpoints(
+/* Counts the hits of the breakpoints at an instruction. Returns the id of one at which the process
+   is to stop, or 0. */
+static int hit_breakpoints(
     lua_State *L, struct baton_process *process, const Proto *function, int pc) {
-  struct baton_breakpoint *breakpoint = NULL, *stops = NULL;
-  while ((breakpoint = baton_debugger_breakpoint_at(function, pc, breakpoint)) != NULL)
-    if (baton_debugger_hits(L, process, breakpoint)) stops = breakpoint;
+  struct baton_breakpoint *breakpoint = NULL;
+  int stops = 0;
+  while ((breakpoint = baton_debugger_breakpoint_at(function, pc, breakpoint)) != NULL) {
+    const int id = breakpoint->id;
+    if (baton_debugger_hits(L, process, breakpoint)) stops = id;
+  }
   return stops;
 }
 
@@ -110,7 +113,7 @@ static int trap(lua_State *L, struct baton_process *process, const void *at) {
   const Instruction *pc = at;
   const Proto *function = ci_func(L->ci)->p;
   struct baton_debugged *debugged = process->debugged;
-  struct baton_breakpoint *breakpoint = NULL;
+  int breakpoint = 0;
   const char *reason = NULL;
   int keeps = 0;
   if (L != baton_lua_innermost(process)) return 0;
@@ -125,7 +128,7 @@ static int trap(lua_State *L, struct baton_process *process, const void *at) {
   if (function->marked & BATON_PROTO_HAS_BREAKPOINT) {
     keeps = 1;
     breakpoint = hit_breakpoints(L, process, function, pcRel(pc + 1, function));
-    if (breakpoint != NULL) reason = "breakpoint";
+    if (breakpoint != 0) reason = "breakpoint";
   }
   if (reason != NULL) {
     baton_debugger_stop(L, process, reason, breakpoint);

@@ -141,7 +141,7 @@ static int trace_step(lua_State *L, const Instruction *pc) {
 static inline int is_of_no_interest(const lua_State *L) {
   return (L->hookmask & ~(LUA_MASKCALL | LUA_MASKRET)) == BATON_DEBUG_BIT &&
       !(ci_func(L->ci)->p->marked & BATON_PROTO_HAS_BREAKPOINT) &&
-      baton_debugger_traces == BATON_TRACES_BREAKPOINTS;
+      baton_debugger_traces == BATON_TRACES_BREAKPOINTS && baton_lua_debugger() != NULL;
 }
 
 LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {

@@ -34,7 +34,9 @@ static int is_same_closure(const TValue *value, const TValue *closure) {
 }
 
 /* How the nearest Lua function below calls a callback of a function in C, such as the comparison of
-** table.sort: the variable that has it. NULL if there is none. */
+** table.sort: the variable that has it. NULL if there is none. A variable of a function that still
+** runs is on a stack, which may be growing at the moment, or be another process's. So of upvalues
+** only those are looked at that have their value by themselves. */
 static const char *name_of_callback(lua_State *L, CallInfo *ci) {
   const TValue *callback = s2v(ci->func.p);
   const CallInfo *caller = ci->previous;
@@ -53,7 +55,9 @@ static const char *name_of_callback(lua_State *L, CallInfo *ci) {
     if (is_same_closure(s2v(base + i), callback)) return name;
   for (i = 0; i < closure->nupvalues; i++) {
     const TString *upvalue = closure->p->upvalues[i].name;
-    if (upvalue != NULL && is_same_closure(closure->upvals[i]->v.p, callback))
+    const UpVal *variable = closure->upvals[i];
+    if (upvalue != NULL && !upisopen(variable) &&
+        is_same_closure(&variable->u.value, callback))
       return getstr(upvalue);
   }
   return NULL;
