@@ -79,13 +79,11 @@ fn read(path: &Path) -> Result<Snapshot, String> {
 
 fn take(options: &HeapOptions) -> Result<(), String> {
     check_write(options.write)?;
-    let start = Start {
-        is_open: true,
-        ..Start::default()
-    };
-    let mut target = Target::of(&options.target, start)?;
+    let mut target = Target::of(&options.target, Start::Shown)?;
     target.let_run(options.after)?;
-    let mut program = target.attach_in_time(options.write)?;
+    // Who starts a script may see its values.
+    let write = options.write || target.is_script();
+    let mut program = target.attach_in_time(write)?;
     // Before the program is asked: a wrong path costs it nothing.
     let output = options.output.as_deref().map(Output::create).transpose()?;
     let (graph, pause) = ask(&mut program)?;

@@ -2,7 +2,6 @@
 
 use super::attach_to;
 use baton_observe::client::{AttachError, Connection};
-use baton_observe::quit;
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -15,12 +14,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(2);
 
 /// How a script is started.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Start {
-    /// It shows its values and can be changed, without `BATON_ATTACH` in the environment.
-    pub(super) is_open: bool,
-    /// It has no input, and its output is not shown.
-    pub(super) is_hidden: bool,
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Start {
+    /// With the input and output of this command.
+    #[default]
+    Shown,
+    /// Without input, and its output is not shown.
+    Hidden,
 }
 
 /// A program. If it is a script that was started and has not been waited for, dropping this ends
@@ -57,10 +57,7 @@ impl Target {
             .map_err(|error| format!("cannot find this program's file: {error}"))?;
         let mut command = Command::new(this_program);
         command.arg("--").args(words);
-        if start.is_open && std::env::var_os(quit::VARIABLE).is_none() {
-            command.env(quit::VARIABLE, "all");
-        }
-        if start.is_hidden {
+        if start == Start::Hidden {
             command
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -74,6 +71,11 @@ impl Target {
             name: first.to_string_lossy().into_owned(),
             script: Some(script),
         })
+    }
+
+    /// Whether it is a script that was started.
+    pub(super) fn is_script(&self) -> bool {
+        self.script.is_some()
     }
 
     /// Attaches to a program as it is at the moment, and to a script as soon as that is possible.

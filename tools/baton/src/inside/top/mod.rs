@@ -90,10 +90,9 @@ pub(super) fn run(options: &TopOptions) -> Result<(), String> {
     check_write(options.write)?;
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let is_live = is_terminal && options.count.is_none() && !options.json;
-    let start = Start {
-        is_open: options.write,
-        // Its output would be in the middle of the table.
-        is_hidden: is_live,
+    let start = match is_live {
+        true => Start::Hidden, // its output would be in the middle of the table
+        false => Start::Shown,
     };
     let mut target = Target::of(&options.target, start)?;
     let source = Source::attach(&mut target, options.write)?;
