@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_a_count_of_a_processs_own_steps() {
+    fn a_point_is_a_count_of_the_steps_of_a_process() {
         let (_, recording) = Recording::new().expect("there is memory");
         recording.prepare(None);
         let [first, second] = ids();

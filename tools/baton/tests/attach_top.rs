@@ -123,7 +123,7 @@ fn the_live_table_answers_keys_and_puts_the_terminal_back() {
     let text = table.wait_until("a share of both", |text| {
         let shares = text
             .lines()
-            .filter(|line| line.contains("running") || line.contains("runn"));
+            .filter(|line| line.contains("running") || line.contains("runnable"));
         // The screen may be read while it is being drawn.
         let has_all = ["first", "second", "sleeper"].map(|name| text.contains(name));
         has_all == [true; 3] && shares.count() >= 1
