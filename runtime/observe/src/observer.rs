@@ -108,14 +108,20 @@ impl Conversation<'_, '_> {
 }
 
 /// Serves the client at the other end of a connection that the program was started with, on a
-/// thread of its own. Such a client has started the program, so it may do everything.
+/// thread of its own. Such a client has started the program, so it may do everything. `gone` runs
+/// on that thread when the client has gone, even if it has asked nothing.
 ///
 /// # Errors
-/// The system's.
-pub fn serve_parent(client: UnixStream, target: Arc<dyn Target>) -> io::Result<()> {
+/// The system's; then `gone` does not run.
+pub fn serve_parent(
+    client: UnixStream,
+    target: Arc<dyn Target>,
+    gone: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
     start_counted("baton-observer", move || {
         // An error of the connection ends it, and concerns nobody else.
         let _ = converse(&client, Access::All, &*target);
+        gone();
     })
 }
 

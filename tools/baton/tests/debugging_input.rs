@@ -6,6 +6,9 @@ mod harness;
 use harness::debugger::{Session, script};
 use harness::{Outcome, Run, baton_path};
 use serde_json::json;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 
 /// What `baton debug` does with this input.
 fn given(input: &str) -> Outcome {
@@ -175,5 +178,25 @@ fn a_wrong_descriptor_in_the_environment_is_passed_over() {
             .env("BATON_DEBUGGER", value)
             .run()
             .wrote("nil\n");
+    }
+}
+
+/// A program that has this end of a connection for its debugger.
+fn started_by(theirs: &UnixStream) -> Run {
+    rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty()).expect("it is open");
+    Run::of(baton_path())
+        .arg("-e")
+        .arg("print 'begun'")
+        .env("BATON_DEBUGGER", theirs.as_raw_fd().to_string())
+}
+
+#[test]
+fn a_debugger_that_goes_before_it_is_attached_lets_the_program_begin() {
+    for said in ["", "{\"version\":999}\n", "{\"version\":1}\n", "nonsense\n"] {
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+        let program = started_by(&theirs);
+        ours.write_all(said.as_bytes()).expect("it has room");
+        drop(ours);
+        program.run().wrote("begun\n");
     }
 }

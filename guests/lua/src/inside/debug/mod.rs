@@ -29,7 +29,7 @@ mod lua;
 
 use super::stacks;
 use baton_core::vm::{Inside, NoLook, View, Vm};
-use baton_observe::observer::{self, Conversation, Session, Target};
+use baton_observe::observer::{self, Conversation, Target};
 use baton_observe::protocol::{Access, Ask, write_line};
 use desk::{Next, Outcome};
 use serde::Deserialize;
@@ -66,52 +66,10 @@ pub(super) fn serve_parent(program: &Arc<dyn Target>) {
     desk::await_parent();
     // SAFETY: the debugger has opened it for this program, and nothing else uses it.
     let client = unsafe { UnixStream::from_raw_fd(descriptor) };
-    let target = Arc::new(ForParent(Arc::clone(program)));
-    if let Err(error) = observer::serve_parent(client, target) {
+    let gone = || desk::give_up_parent(super::VM.get().map(Arc::as_ref));
+    if let Err(error) = observer::serve_parent(client, Arc::clone(program), gone) {
         eprintln!("baton: cannot serve the debugger: {error}");
         desk::give_up_parent(None);
-    }
-}
-
-/// The program, for a debugger that has started it.
-struct ForParent(Arc<dyn Target>);
-
-impl Target for ForParent {
-    fn program(&self) -> String {
-        self.0.program()
-    }
-
-    fn begin(&self, access: Access) -> Box<dyn Session> {
-        Box::new(Parents(self.0.begin(access)))
-    }
-}
-
-/// Its questions. If it goes without a conversation, the program begins.
-struct Parents(Box<dyn Session>);
-
-impl Session for Parents {
-    fn answer(
-        &mut self,
-        ask: &str,
-        with: &Value,
-        part: observer::Part<'_>,
-    ) -> Result<Value, String> {
-        self.0.answer(ask, with, part)
-    }
-
-    fn converse(
-        &mut self,
-        ask: &str,
-        with: &Value,
-        conversation: &mut Conversation<'_, '_>,
-    ) -> Option<io::Result<()>> {
-        self.0.converse(ask, with, conversation)
-    }
-}
-
-impl Drop for Parents {
-    fn drop(&mut self) {
-        desk::give_up_parent(super::VM.get().map(Arc::as_ref));
     }
 }
 
