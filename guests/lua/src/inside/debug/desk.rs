@@ -72,6 +72,8 @@ pub(super) struct Desk {
     vm_questions: VecDeque<VmQuestion>,
     /// A debugger has started the program, and may still attach.
     awaits_parent: bool,
+    /// The program outlives the conversation.
+    may_outlive: bool,
 }
 
 static DESK: ForkMutex<Desk> = ForkMutex::new(Desk {
@@ -79,6 +81,7 @@ static DESK: ForkMutex<Desk> = ForkMutex::new(Desk {
     stopped: None,
     vm_questions: VecDeque::new(),
     awaits_parent: false,
+    may_outlive: false,
 });
 
 /// Where a process that is alone waits.
@@ -146,6 +149,15 @@ pub(super) fn give_up_parent(vm: Option<&Vm>) {
     if std::mem::take(&mut DESK.lock().awaits_parent) {
         close(vm);
     }
+}
+
+/// The program outlives the conversation with the debugger that has started it.
+pub(super) fn leave() {
+    DESK.lock().may_outlive = true;
+}
+
+pub(super) fn may_outlive() -> bool {
+    DESK.lock().may_outlive
 }
 
 /// Forgets a debugger to which nothing can be sent.

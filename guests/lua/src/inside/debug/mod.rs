@@ -12,6 +12,7 @@
 //! | `frames` | `process`, `first`, `count` | the process, or the VM if it runs |
 //! | `show`, `set`, `evaluate` | `process`, and a [`lua::Task`] | the process, which must have stopped |
 //! | `resume` | `process`, `step` | the process |
+//! | `leave` | | the conversation: the program outlives it |
 //!
 //! | event | details |
 //! |---|---|
@@ -23,13 +24,16 @@
 //! What the VM answers runs in a look; or, if a process keeps the VM while it has stopped, on that
 //! process's thread. A process that has stopped answers by itself, between two instructions
 //! (`c/debugger/stopping.c`).
+//!
+//! A program that its debugger has started ends with the conversation, however that ends, unless
+//! the debugger has asked `leave`. Other programs go on.
 
 mod desk;
 mod lua;
 
 use super::stacks;
 use baton_core::vm::{Inside, NoLook, View, Vm};
-use baton_observe::observer::{self, Conversation, Target};
+use baton_observe::observer::{self, Conversation, Session, Target};
 use baton_observe::protocol::{Access, Ask, write_line};
 use desk::{Next, Outcome};
 use serde::Deserialize;
@@ -67,9 +71,51 @@ pub(super) fn serve_parent(program: &Arc<dyn Target>) {
     // SAFETY: the debugger has opened it for this program, and nothing else uses it.
     let client = unsafe { UnixStream::from_raw_fd(descriptor) };
     let gone = || desk::give_up_parent(super::VM.get().map(Arc::as_ref));
-    if let Err(error) = observer::serve_parent(client, Arc::clone(program), gone) {
+    let target = Arc::new(ForParent(Arc::clone(program)));
+    if let Err(error) = observer::serve_parent(client, target, gone) {
         eprintln!("baton: cannot serve the debugger: {error}");
         desk::give_up_parent(None);
+    }
+}
+
+/// The program, for a debugger that has started it.
+struct ForParent(Arc<dyn Target>);
+
+impl Target for ForParent {
+    fn program(&self) -> String {
+        self.0.program()
+    }
+
+    fn begin(&self, access: Access) -> Box<dyn Session> {
+        Box::new(Parents(self.0.begin(access)))
+    }
+}
+
+/// Its questions. The program ends with the conversation.
+struct Parents(Box<dyn Session>);
+
+impl Session for Parents {
+    fn answer(
+        &mut self,
+        ask: &str,
+        with: &Value,
+        part: observer::Part<'_>,
+    ) -> Result<Value, String> {
+        self.0.answer(ask, with, part)
+    }
+
+    fn converse(
+        &mut self,
+        ask: &str,
+        with: &Value,
+        conversation: &mut Conversation<'_, '_>,
+    ) -> Option<io::Result<()>> {
+        let result = self.0.converse(ask, with, conversation)?;
+        if !desk::may_outlive() {
+            // SAFETY: it takes two integers, and ends this program, as the debugger does.
+            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        }
+        Some(result)
     }
 }
 
@@ -301,6 +347,10 @@ fn question(vm: &Arc<Vm>, ask: &str, with: Value, id: u64) -> Result<Option<Valu
                 true => Ok(None),
                 false => Err(has_not_stopped(process)),
             }
+        }
+        "leave" => {
+            desk::leave();
+            Ok(Some(Value::Null))
         }
         other => Err(format!("a debugger's question expected, got '{other}'")),
     }

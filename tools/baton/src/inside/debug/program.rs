@@ -171,7 +171,15 @@ impl Program {
         Ok(self.asked)
     }
 
-    /// Ends the conversation: what has stopped goes on.
+    /// Ends the conversation, and lets a program that was started for this session go on.
+    pub(super) fn leave(&mut self) {
+        // It reads this before the end. An error says that it has gone.
+        let _ = self.ask("leave", json!({}));
+        self.let_go();
+    }
+
+    /// Ends the conversation: what has stopped goes on. A program that was started for this session
+    /// ends.
     pub(super) fn let_go(&self) {
         // An error says that it is closed already.
         let _ = self.writer.shutdown(std::net::Shutdown::Both);

@@ -219,9 +219,11 @@ impl<'out> Session<'out> {
         let ends = with.get("terminateDebuggee").and_then(Value::as_bool);
         if ends.unwrap_or(program.is_child()) {
             program.end();
+            program.let_go();
             program.wait();
+        } else {
+            program.leave();
         }
-        program.let_go();
     }
 
     fn threads(&mut self, asked: Asked) -> io::Result<()> {

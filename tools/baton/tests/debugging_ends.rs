@@ -1,0 +1,73 @@
+//! How programs that the debugger has started end, or do not.
+#![cfg(target_os = "linux")]
+
+mod harness;
+
+use harness::LIMIT;
+use harness::debugger::{Session, script};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// A program that counts on in a file, and the file.
+fn counting() -> (String, PathBuf) {
+    let code = script(
+        "local file = io.open(arg[0]:gsub('script.lua$', 'counts'), 'w')
+         while true do
+           file:write('x')
+           file:flush()
+           require 'baton.process'.sleep(0.001)
+         end",
+    );
+    let file = code.with_file_name("counts");
+    (code.display().to_string(), file)
+}
+
+#[track_caller]
+fn await_size(file: &Path, size: u64) {
+    let began = Instant::now();
+    while fs::metadata(file).map_or(0, |data| data.len()) < size {
+        assert!(began.elapsed() < LIMIT, "it does not go on");
+    }
+}
+
+#[test]
+fn a_program_that_was_started_ends_when_the_debugger_is_killed() {
+    for stops in [&[][..], &[4]] {
+        let (code, file) = counting();
+        let mut session = Session::launch(&code, stops);
+        let pid = session.program();
+        match stops {
+            [] => await_size(&file, 1),
+            _ => drop(session.stopped()),
+        }
+        session.kill();
+        // Who inherits it may not bury it. Then it has no command line.
+        let line = format!("/proc/{pid}/cmdline");
+        let began = Instant::now();
+        while fs::read(&line).is_ok_and(|line| !line.is_empty()) {
+            assert!(began.elapsed() < LIMIT, "it goes on");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_was_started_may_be_left_running() {
+    for stops in [&[][..], &[4]] {
+        let (code, file) = counting();
+        let mut session = Session::launch(&code, stops);
+        let pid = session.program();
+        match stops {
+            [] => await_size(&file, 1),
+            _ => drop(session.stopped()),
+        }
+        session.ask("disconnect", json!({ "terminateDebuggee": false }));
+        assert!(session.wait().success());
+        let size = fs::metadata(&file).map_or(0, |data| data.len());
+        await_size(&file, size + 100);
+        kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).expect("it runs");
+    }
+}
