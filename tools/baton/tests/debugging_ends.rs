@@ -1,4 +1,5 @@
-//! How programs that the debugger has started end, or do not.
+//! How programs that the debugger has started end, or do not; and processes that go on while they
+//! are asked.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -70,4 +71,24 @@ fn a_program_that_was_started_may_be_left_running() {
         await_size(&file, size + 100);
         kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).expect("it runs");
     }
+}
+
+#[test]
+fn questions_to_a_process_that_goes_on_are_answered() {
+    let code = script("local x = 1\nprint(x)\nwhile true do end\n")
+        .display()
+        .to_string();
+    let mut session = Session::launch(&code, &[2]);
+    let stop = session.stopped();
+    // While it is busy, it is told twice to go on. It does so the first time.
+    let busy = "(function() for _ = 1, 2e7 do end end)()";
+    let busy = json!({ "expression": busy, "frameId": stop.ids[0] });
+    let thread = json!({ "threadId": stop.thread });
+    let all = [
+        session.send("evaluate", busy),
+        session.send("continue", thread.clone()),
+        session.send("continue", thread),
+    ];
+    session.answers(&all);
+    session.await_output("1\n"); // it runs
 }

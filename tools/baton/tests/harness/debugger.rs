@@ -133,6 +133,18 @@ impl Session {
         }
     }
 
+    /// Waits until all these requests are answered.
+    pub(crate) fn answers(&mut self, requests: &[i64]) {
+        let mut left = requests.to_vec();
+        while !left.is_empty() {
+            let message = self.next();
+            match message["type"] == "response" {
+                true => left.retain(|&seq| message["request_seq"] != seq),
+                false => self.events.push_back(message),
+            }
+        }
+    }
+
     #[track_caller]
     pub(crate) fn ask(&mut self, command: &str, with: Value) -> Value {
         let answer = self.try_ask(command, with);

@@ -27,7 +27,11 @@ use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A question that the stopped process carries out, with its record.
-pub(super) type Question = Box<dyn FnOnce(usize) -> Outcome + Send>;
+pub(super) struct Question {
+    /// The number of its answer.
+    pub(super) id: u64,
+    pub(super) carry_out: Box<dyn FnOnce(usize) -> Outcome + Send>,
+}
 
 /// A question on the VM, for which no process runs.
 pub(super) type VmQuestion = Box<dyn FnOnce(&mut View<'_>) + Send>;
@@ -326,9 +330,22 @@ pub(super) fn next(process: u64) -> Next {
     }
 }
 
-/// The process goes on.
+/// The process goes on. What it has still been asked is answered.
 pub(super) fn forget(process: u64) {
-    DESK.lock().stopped().remove(&process);
+    let mut desk = DESK.lock();
+    let Some(stopped) = desk.stopped().remove(&process) else {
+        return;
+    };
+    let Some(outgoing) = &mut desk.outgoing else {
+        return;
+    };
+    let why = format!("process {process} has gone on");
+    let answers = stopped.questions.iter();
+    outgoing
+        .lines
+        .extend(answers.map(|question| json!({ "answer": question.id, "error": why })));
+    drop(desk);
+    TOLD.notify_all();
 }
 
 /// As [`forget`], for a process that was not told to. Tells the debugger.

@@ -35,7 +35,7 @@ use super::stacks;
 use baton_core::vm::{Inside, NoLook, View, Vm};
 use baton_observe::observer::{self, Conversation, Session, Target};
 use baton_observe::protocol::{Access, Ask, write_line};
-use desk::{Next, Outcome};
+use desk::{Next, Outcome, Question};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -338,12 +338,12 @@ fn question(vm: &Arc<Vm>, ask: &str, with: Value, id: u64) -> Result<Option<Valu
         "evaluate" => task(vm, lua::Kind::Evaluate, with, id),
         "resume" => {
             let Resume { process, step } = details(with)?;
-            let resume = Box::new(move |record| {
+            let carry_out = Box::new(move |record| {
                 lua::resume(record, step);
                 answer(id, Ok(Value::Null));
                 Outcome::GoesOn
             });
-            match desk::ask(vm, process, resume) {
+            match desk::ask(vm, process, Question { id, carry_out }) {
                 true => Ok(None),
                 false => Err(has_not_stopped(process)),
             }
@@ -366,11 +366,11 @@ fn ask_process(
     id: u64,
     question: impl FnOnce(usize) -> Result<Value, String> + Send + 'static,
 ) -> Result<(), String> {
-    let question = Box::new(move |record| {
+    let carry_out = Box::new(move |record| {
         answer(id, question(record));
         Outcome::Stays
     });
-    match desk::ask(vm, process, question) {
+    match desk::ask(vm, process, Question { id, carry_out }) {
         true => Ok(()),
         false => Err(has_not_stopped(process)),
     }
@@ -463,7 +463,7 @@ extern "C" fn baton_debug_serve(number: u64, process: usize) -> c_int {
     loop {
         match desk::next(number) {
             Next::Answer(question) => {
-                if question(process) == Outcome::GoesOn {
+                if (question.carry_out)(process) == Outcome::GoesOn {
                     desk::forget(number);
                     return 1;
                 }
