@@ -66,7 +66,10 @@ enum Happening {
     ClientWrong(String),
     /// A line of the conversation with the program.
     Program(Value),
+    /// The conversation has ended.
     ProgramGone,
+    /// So has the program, if it was started for this session.
+    ProgramEnded,
     /// A text that the program has written, by the protocol's category.
     Output(&'static str, String),
     OutputEnds,
@@ -131,10 +134,11 @@ fn serve(session: &mut Session<'_>, events: &Receiver<Happening>) -> Result<(), 
             Happening::ClientGone => return Ok(()),
             Happening::ClientWrong(why) => return Err(why),
             Happening::Program(line) => session.program_says(&line),
-            Happening::ProgramGone => {
-                drain_output(session, events)?;
-                session.program_gone()
-            }
+            Happening::ProgramGone => session.program_gone(),
+            Happening::ProgramEnded => match drain_output(session, events)? {
+                Flow::GoesOn => session.program_ended(),
+                Flow::Ends => return Ok(()),
+            },
             Happening::Output(category, text) => session.output(category, &text),
             Happening::OutputEnds => session.output_ends(),
         };
@@ -147,7 +151,7 @@ fn serve(session: &mut Session<'_>, events: &Receiver<Happening>) -> Result<(), 
 
 /// Passes on what a program that has ended has still written. What comes from the client meanwhile
 /// is handled, too.
-fn drain_output(session: &mut Session<'_>, events: &Receiver<Happening>) -> Result<(), String> {
+fn drain_output(session: &mut Session<'_>, events: &Receiver<Happening>) -> Result<Flow, String> {
     let gone = |error: std::io::Error| format!("cannot write to the client: {error}");
     while session.has_open_output() {
         let flow = match events.recv_timeout(LAST_OUTPUT) {
@@ -155,13 +159,14 @@ fn drain_output(session: &mut Session<'_>, events: &Receiver<Happening>) -> Resu
             Ok(Happening::OutputEnds) => session.output_ends(),
             Ok(Happening::Client(request)) => session.request(request),
             Ok(Happening::ClientWrong(why)) => return Err(why),
+            Ok(Happening::ClientGone) => Ok(Flow::Ends),
             Ok(Happening::Program(line)) => session.program_says(&line),
-            Ok(Happening::ClientGone | Happening::ProgramGone) => break,
+            Ok(Happening::ProgramGone | Happening::ProgramEnded) => Ok(Flow::GoesOn),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
         if let Flow::Ends = flow.map_err(gone)? {
-            break;
+            return Ok(Flow::Ends);
         }
     }
-    Ok(())
+    Ok(Flow::GoesOn)
 }

@@ -4,7 +4,10 @@ use super::super::rights;
 use super::Happening;
 use baton_observe::client::{self, Connection};
 use baton_observe::protocol::{Ask, LONGEST_REPLY, read_line, write_line};
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -196,9 +199,25 @@ impl Program {
     /// Asks such a program to end.
     pub(super) fn terminate(&self) -> Result<(), String> {
         let pid = i32::try_from(self.pid).map_err(|_| "no such process".to_owned())?;
-        let pid = nix::unistd::Pid::from_raw(pid);
+        let pid = Pid::from_raw(pid);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)
             .map_err(|error| format!("cannot end the program: {error}"))
+    }
+
+    /// Has its end become an event, at once if it was not started for this session.
+    pub(super) fn watch_end(&self, events: &Sender<Happening>) {
+        let child = self.child.as_ref();
+        let child = child.map(|child| Pid::from_raw(child.id().cast_signed()));
+        let events = events.clone();
+        thread::spawn(move || {
+            if let Some(pid) = child {
+                // It keeps its number until `wait`.
+                let how = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+                while waitid(Id::Pid(pid), how) == Err(Errno::EINTR) {}
+            }
+            // If nobody receives it, the session has ended.
+            let _ = events.send(Happening::ProgramEnded);
+        });
     }
 
     /// Waits for its end, if it was started for this session.

@@ -30,6 +30,8 @@ pub(super) struct Session<'out> {
     /// What the client asks for, too.
     wanted: Wanted,
     program: Option<Program>,
+    /// The conversation with it has ended.
+    is_gone: bool,
     /// The program's output that is still open: stdout and stderr.
     open_outputs: u32,
     pending: HashMap<u64, Then<'out>>,
@@ -59,6 +61,7 @@ impl<'out> Session<'out> {
             wanted: asked_for.clone(),
             asked_for,
             program: None,
+            is_gone: false,
             open_outputs: 0,
             pending: HashMap::new(),
             references: References::default(),
@@ -87,8 +90,8 @@ impl<'out> Session<'out> {
         then: impl FnOnce(&mut Session<'out>, Result<Value, String>) -> io::Result<()> + 'out,
     ) -> io::Result<()> {
         let asked = match &mut self.program {
-            Some(program) => program.ask(ask, with),
-            None => Err("no program is being debugged".to_owned()),
+            Some(program) if !self.is_gone => program.ask(ask, with),
+            _ => Err("no program is being debugged".to_owned()),
         };
         match asked {
             Ok(id) => {
@@ -165,6 +168,7 @@ impl<'out> Session<'out> {
             Err(why) => return self.out.respond(asked, Err(why.clone())),
         };
         self.program = reached.ok();
+        self.is_gone = false;
         self.open_outputs = match self.program.as_ref().is_some_and(Program::is_child) {
             true => 2,
             false => 0,
@@ -226,6 +230,11 @@ impl<'out> Session<'out> {
         }
     }
 
+    /// Whether there is a program, which may be asked.
+    fn converses(&self) -> bool {
+        self.program.is_some() && !self.is_gone
+    }
+
     fn threads(&mut self, asked: Asked) -> io::Result<()> {
         self.ask("processes", json!({}), move |session, answer| {
             let threads = answer.map(|all| {
@@ -236,7 +245,7 @@ impl<'out> Session<'out> {
                 json!({ "threads": threads })
             });
             // A program that has ended has none. Clients ask at any time.
-            let threads = match session.is_terminated || session.program.is_none() {
+            let threads = match session.is_terminated || !session.converses() {
                 true => Ok(json!({ "threads": [] })),
                 false => threads,
             };
@@ -247,14 +256,14 @@ impl<'out> Session<'out> {
     fn resume(&mut self, asked: Asked, with: &Value, step: &'static str) -> io::Result<()> {
         let process = thread_of(with);
         let with = json!({ "process": process, "step": step });
-        let had_program = self.program.is_some();
+        let had_program = self.converses();
         self.stopped.remove(&process);
         self.references.forget(process);
         self.ask("resume", with, move |session, answer| {
             let all = session.wanted.all_stop || session.wanted.simulate.is_some();
             let answer = match answer {
                 // It has gone on to the program's end.
-                Err(_) if had_program && session.program.is_none() => Ok(Value::Null),
+                Err(_) if had_program && !session.converses() => Ok(Value::Null),
                 answer => answer,
             };
             let body = answer.map(|_| match step {
@@ -362,13 +371,23 @@ impl<'out> Session<'out> {
         self.open_outputs > 0
     }
 
-    /// The conversation has ended: so has the program, or it does not want to be debugged.
+    /// The conversation has ended: the program ends, or it does not want to be debugged.
     pub(super) fn program_gone(&mut self) -> io::Result<Flow> {
+        self.is_gone = true;
         self.stopped.clear();
-        let status = self.program.take().and_then(|mut program| program.wait());
+        if let Some(program) = &self.program {
+            program.let_go();
+            program.watch_end(&self.events);
+        }
         for (_, then) in std::mem::take(&mut self.pending) {
             then(self, Err("the program has ended".to_owned()))?;
         }
+        Ok(Flow::GoesOn)
+    }
+
+    /// The program has ended; or it was attached to, and the conversation has.
+    pub(super) fn program_ended(&mut self) -> io::Result<Flow> {
+        let status = self.program.take().and_then(|mut program| program.wait());
         if let Some(status) = status {
             // As a shell has it.
             let code = status
