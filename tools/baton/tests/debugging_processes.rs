@@ -76,6 +76,8 @@ fn the_other_999_processes_go_on_while_one_has_stopped() {
     assert_eq!(number(&mut session, &stop, "own"), own);
     let stop = session.step("next", stop.thread);
     assert_eq!(number(&mut session, &stop, "own"), own + 1.0);
+    let answer = session.ask("continue", json!({ "threadId": stop.thread }));
+    assert_eq!(answer["allThreadsContinued"], false);
     session.disconnect();
 }
 
@@ -396,14 +398,19 @@ fn a_stop_in_a_critical_section_keeps_the_vm() {
          end)
          print 'done'",
     );
-    let mut session = Session::launch(&code, &[8]);
+    let mut session = Session::launch(&code, &[7]);
     let stop = session.stopped();
     assert_eq!(stop.event["allThreadsStopped"], true);
     let before = number(&mut session, &stop, "x");
     for _ in 0..20 {
         assert_eq!(number(&mut session, &stop, "x"), before);
     }
-    session.resume("continue", stop.thread);
+    // What is asked of another process, which waits for this one, is for this one.
+    session.resume("next", 2);
+    let stop = session.stopped();
+    assert_eq!((stop.thread, stop.frames[0].1), (1, 8));
+    let answer = session.ask("continue", json!({ "threadId": 2 }));
+    assert_eq!(answer["allThreadsContinued"], true);
     assert_eq!(session.exit_code(), 0);
 }
 

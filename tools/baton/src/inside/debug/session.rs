@@ -36,14 +36,22 @@ pub(super) struct Session<'out> {
     open_outputs: u32,
     pending: HashMap<u64, Then<'out>>,
     pub(super) references: References,
-    /// The processes that have stopped, with the text of an error.
-    pub(super) stopped: BTreeMap<u64, String>,
+    /// The processes that have stopped.
+    pub(super) stopped: BTreeMap<u64, Stop>,
     /// The number of breakpoints so far.
     pub(super) last_breakpoint: i64,
     /// The main process waits at the start; and the client is ready.
     waits_at_start: bool,
     is_configured: bool,
     is_terminated: bool,
+}
+
+/// Where a process has stopped.
+pub(super) struct Stop {
+    /// The text of an error.
+    text: String,
+    /// No other process runs meanwhile.
+    is_alone: bool,
 }
 
 /// The main process.
@@ -254,13 +262,17 @@ impl<'out> Session<'out> {
     }
 
     fn resume(&mut self, asked: Asked, with: &Value, step: &'static str) -> io::Result<()> {
-        let process = thread_of(with);
+        let mut process = thread_of(with);
+        if !self.stopped.contains_key(&process) {
+            // While one has stopped alone, the others wait for it.
+            let mut stopped = self.stopped.iter();
+            let lone = stopped.find(|(_, stop)| stop.is_alone);
+            process = lone.map_or(process, |(&lone, _)| lone);
+        }
         let with = json!({ "process": process, "step": step });
         let had_program = self.converses();
-        self.stopped.remove(&process);
-        self.references.forget(process);
+        let all = self.goes_on(process);
         self.ask("resume", with, move |session, answer| {
-            let all = session.wanted.all_stop || session.wanted.simulate.is_some();
             let answer = match answer {
                 // It has gone on to the program's end.
                 Err(_) if had_program && !session.converses() => Ok(Value::Null),
@@ -274,6 +286,13 @@ impl<'out> Session<'out> {
         })
     }
 
+    /// Forgets that a process has stopped. Returns whether all others that stood go on with it.
+    fn goes_on(&mut self, process: u64) -> bool {
+        self.references.forget(process);
+        let stop = self.stopped.remove(&process);
+        stop.is_some_and(|stop| stop.is_alone) && self.stopped.is_empty()
+    }
+
     fn pause(&mut self, asked: Asked, with: &Value) -> io::Result<()> {
         let with = json!({ "process": thread_of(with) });
         self.ask("pause", with, move |session, answer| {
@@ -284,9 +303,9 @@ impl<'out> Session<'out> {
     fn exception_info(&mut self, asked: &Asked, with: &Value) -> io::Result<()> {
         let process = thread_of(with);
         let info = match self.stopped.get(&process) {
-            Some(text) if !text.is_empty() => Ok(json!({
+            Some(stop) if !stop.text.is_empty() => Ok(json!({
                 "exceptionId": "error",
-                "description": text,
+                "description": stop.text,
                 "breakMode": "always",
             })),
             _ => Err(format!("process {process} has not stopped at an error")),
@@ -315,9 +334,8 @@ impl<'out> Session<'out> {
             }
             "stopped" => self.process_stopped(process, line)?,
             "continued" => {
-                self.stopped.remove(&process);
-                self.references.forget(process);
-                let body = json!({ "threadId": process, "allThreadsContinued": false });
+                let all = self.goes_on(process);
+                let body = json!({ "threadId": process, "allThreadsContinued": all });
                 self.out.event("continued", body)?;
             }
             "placed" => {
@@ -338,11 +356,16 @@ impl<'out> Session<'out> {
 
     fn process_stopped(&mut self, process: u64, line: &Value) -> io::Result<()> {
         let text = line["text"].as_str().unwrap_or_default();
-        self.stopped.insert(process, text.to_owned());
+        let is_alone = line["is_alone"].as_bool().unwrap_or(false);
+        let stop = Stop {
+            text: text.to_owned(),
+            is_alone,
+        };
+        self.stopped.insert(process, stop);
         let mut body = json!({
             "reason": line["reason"],
             "threadId": process,
-            "allThreadsStopped": line["is_alone"],
+            "allThreadsStopped": is_alone,
         });
         if line["reason"] == "breakpoint" {
             body["hitBreakpointIds"] = json!([line["breakpoint"]]);
