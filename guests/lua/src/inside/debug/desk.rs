@@ -58,10 +58,16 @@ struct Stopped {
     event: Value,
 }
 
+/// How many lines of log points may wait until they are sent. The others are counted.
+const MOST_LOGS: usize = 10_000;
+
 /// The debugger's side of the connection.
 #[derive(Default)]
 struct Outgoing {
     lines: VecDeque<Value>,
+    /// How many of them are of log points, at most [`MOST_LOGS`]; and how many more there were.
+    logs: usize,
+    left_out: u64,
     /// Lines were taken, and are not sent yet.
     is_sending: bool,
     is_closed: bool,
@@ -206,6 +212,36 @@ pub(super) fn tell(line: Value) {
     }
 }
 
+/// As [`tell`], for a line of a log point. It is left out if too many wait.
+pub(super) fn tell_log(line: Value) {
+    let mut desk = DESK.lock();
+    let Some(outgoing) = &mut desk.outgoing else {
+        return;
+    };
+    if outgoing.logs == MOST_LOGS {
+        outgoing.left_out += 1;
+        return; // the thread that sends was told already
+    }
+    outgoing.logs += 1;
+    outgoing.lines.push_back(line);
+    drop(desk);
+    TOLD.notify_all();
+}
+
+impl Outgoing {
+    /// All lines, and at the end how many were left out.
+    fn take(&mut self) -> VecDeque<Value> {
+        let mut lines = std::mem::take(&mut self.lines);
+        self.logs = 0;
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            let text = format!("({left_out} lines of log points left out: they came too fast)");
+            lines.push_back(json!({ "event": "log", "text": text }));
+        }
+        lines
+    }
+}
+
 /// Waits for lines to send. `None` at the end; then the desk can be opened again.
 pub(super) fn next_lines() -> Option<VecDeque<Value>> {
     let mut desk = DESK.lock();
@@ -215,7 +251,7 @@ pub(super) fn next_lines() -> Option<VecDeque<Value>> {
             TOLD.notify_all(); // for `flush`
         }
         if !outgoing.lines.is_empty() {
-            return Some(std::mem::take(&mut outgoing.lines));
+            return Some(outgoing.take());
         }
         if outgoing.is_closed {
             desk.outgoing = None;
@@ -373,5 +409,26 @@ pub(super) fn await_alone(process: u64, mut carry_out: impl FnMut(VmQuestion)) {
             return;
         }
         desk = wait(&ASKED, desk);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_points_that_nobody_reads_take_a_bounded_room() {
+        assert!(open(Duration::ZERO));
+        for number in 0..MOST_LOGS + 5 {
+            tell_log(json!({ "event": "log", "text": number }));
+        }
+        tell(json!({ "event": "placed" }));
+        let lines = next_lines().expect("there are some");
+        assert_eq!(lines.len(), MOST_LOGS + 2);
+        let last = lines[MOST_LOGS + 1]["text"].as_str().expect("a text");
+        assert!(last.starts_with("(5 lines"), "{last}");
+        tell_log(json!({ "event": "log", "text": "again" }));
+        assert_eq!(next_lines().map(|lines| lines.len()), Some(1));
+        abandon();
     }
 }

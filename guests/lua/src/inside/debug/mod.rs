@@ -19,7 +19,7 @@
 //! | `stopped` | `process`, `title`, `reason`, `breakpoint`, `text`, `is_alone` |
 //! | `continued` | `process`: killed, or freed by the end of the program |
 //! | `placed` | `id`, `line`: a breakpoint has found its place |
-//! | `log` | `process`, `breakpoint`, `text` |
+//! | `log` | `process`, `breakpoint`, `text`; only `text` if it says how many were left out |
 //!
 //! What the VM answers runs in a look; or, if a process keeps the VM while it has stopped, on that
 //! process's thread. A process that has stopped answers by itself, between two instructions
@@ -507,7 +507,7 @@ unsafe extern "C" fn baton_debug_log(
 ) {
     // SAFETY: the caller's condition.
     let text = unsafe { lossy(text, size) };
-    desk::tell(json!({
+    desk::tell_log(json!({
         "event": "log",
         "process": number,
         "breakpoint": breakpoint,
