@@ -92,3 +92,17 @@ fn questions_to_a_process_that_goes_on_are_answered() {
     session.answers(&all);
     session.await_output("1\n"); // it runs
 }
+
+#[test]
+fn a_program_that_is_started_without_debugging_stops_nowhere() {
+    let code = script("local x = 1\nprint(pcall(error, 'caught'))\nprint(x)\n");
+    let code = code.display().to_string();
+    let mut session = Session::start(&[]);
+    session.begin(json!({ "program": code, "noDebug": true, "stopOnEntry": true }));
+    let set = session.set_breakpoints(&code, json!([{ "line": 3 }]));
+    assert_eq!(set[0]["verified"], false);
+    session.stop_at_errors(&["all"]);
+    session.configured();
+    assert_eq!(session.exit_code(), 0);
+    assert_eq!(session.output, "false\tcaught\n1\n");
+}

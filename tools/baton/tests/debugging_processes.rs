@@ -341,7 +341,9 @@ fn a_running_program_is_debugged_and_let_go() {
     let paused = session.stopped();
     assert_eq!((paused.reason.as_str(), paused.thread), ("pause", spinner));
     assert!(number(&mut session, &paused, "spins") > 0.0);
-    session.disconnect();
+    session.ask("disconnect", json!({ "terminateDebuggee": true }));
+    assert!(session.output.contains("It goes on"), "{}", session.output);
+    assert!(session.wait().success());
     works(&mut program, 1); // it is not ended, and goes on without breakpoints
     program.close_stdin();
     program.finish().succeeds();

@@ -72,6 +72,11 @@ pub(super) fn set(session: &mut Session<'_>, asked: &Asked, with: Value) -> io::
     for wish in arguments.breakpoints {
         session.last_breakpoint += 1;
         let id = session.last_breakpoint;
+        if session.is_undebugged() {
+            let why = "the program runs without a debugger";
+            answers.push(json!({ "id": id, "verified": false, "message": why }));
+            continue;
+        }
         let hits = wish.hit_condition.filter(|text| !text.trim().is_empty());
         let (operator, count) = match hits.as_deref().map(comparison).transpose() {
             Ok(hits) => hits.unwrap_or(("Any", 0)),
@@ -141,6 +146,7 @@ pub(super) fn set_for_errors(
     let filters = with.get("filters").and_then(Value::as_array);
     let has = |name: &str| filters.is_some_and(|all| all.iter().any(|filter| filter == name));
     let which = match (has("all"), has("uncaught")) {
+        _ if session.is_undebugged() => 0,
         (true, _) => 2,
         (_, true) => 1,
         _ => 0,

@@ -35,6 +35,8 @@ pub(super) struct Wanted {
     /// The id of a running program.
     pub(super) pid: Option<u32>,
     pub(super) stop_on_entry: bool,
+    /// A program that is started runs without breakpoints.
+    pub(super) no_debug: bool,
     pub(super) all_stop: bool,
     /// The seed of a simulated run.
     pub(super) simulate: Option<Seed>,

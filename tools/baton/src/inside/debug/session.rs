@@ -152,7 +152,7 @@ impl<'out> Session<'out> {
                 self.out.respond(&asked, result.map(|()| Value::Null))?;
             }
             "disconnect" => {
-                self.disconnect(&with);
+                self.disconnect(&with)?;
                 self.out.respond(&asked, Ok(Value::Null))?;
                 return Ok(Flow::Ends);
             }
@@ -200,6 +200,9 @@ impl<'out> Session<'out> {
         wanted.all_stop |= self.asked_for.all_stop;
         wanted.write = self.asked_for.write;
         wanted.simulate = wanted.simulate.or_else(|| self.asked_for.simulate.clone());
+        // Without a debugger, it stops nowhere. Attaching is for debugging.
+        wanted.no_debug &= wanted.pid.is_none();
+        wanted.stop_on_entry &= !wanted.no_debug;
         self.wanted = wanted;
         Program::reach(&self.wanted, &self.events)
     }
@@ -224,18 +227,32 @@ impl<'out> Session<'out> {
         Ok(())
     }
 
-    fn disconnect(&mut self, with: &Value) {
+    fn disconnect(&mut self, with: &Value) -> io::Result<()> {
         let Some(mut program) = self.program.take() else {
-            return;
+            return Ok(());
         };
         let ends = with.get("terminateDebuggee").and_then(Value::as_bool);
-        if ends.unwrap_or(program.is_child()) {
-            program.end();
-            program.let_go();
-            program.wait();
-        } else {
-            program.leave();
+        match (ends, program.is_child()) {
+            (None | Some(true), true) => {
+                program.end();
+                program.let_go();
+                program.wait();
+            }
+            (Some(true), false) => {
+                program.let_go();
+                let text = "This program was not started for the session. It goes on.\n";
+                self.out
+                    .event("output", json!({ "category": "console", "output": text }))?;
+            }
+            (Some(false), true) => program.leave(),
+            (_, false) => program.let_go(),
         }
+        Ok(())
+    }
+
+    /// Whether the program was started to run without a debugger.
+    pub(super) fn is_undebugged(&self) -> bool {
+        self.wanted.no_debug
     }
 
     /// Whether there is a program, which may be asked.
