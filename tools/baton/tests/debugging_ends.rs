@@ -35,6 +35,16 @@ fn await_size(file: &Path, size: u64) {
     }
 }
 
+/// Waits for the end of a program, which its parent may not have seen: then it has no command line.
+#[track_caller]
+fn await_end(pid: u32) {
+    let line = format!("/proc/{pid}/cmdline");
+    let began = Instant::now();
+    while fs::read(&line).is_ok_and(|line| !line.is_empty()) {
+        assert!(began.elapsed() < LIMIT, "it goes on");
+    }
+}
+
 #[test]
 fn a_program_that_was_started_ends_when_the_debugger_is_killed() {
     for stops in [&[][..], &[4]] {
@@ -46,12 +56,7 @@ fn a_program_that_was_started_ends_when_the_debugger_is_killed() {
             _ => drop(session.stopped()),
         }
         session.kill();
-        // Who inherits it may not bury it. Then it has no command line.
-        let line = format!("/proc/{pid}/cmdline");
-        let began = Instant::now();
-        while fs::read(&line).is_ok_and(|line| !line.is_empty()) {
-            assert!(began.elapsed() < LIMIT, "it goes on");
-        }
+        await_end(pid);
     }
 }
 
@@ -105,4 +110,15 @@ fn a_program_that_is_started_without_debugging_stops_nowhere() {
     session.configured();
     assert_eq!(session.exit_code(), 0);
     assert_eq!(session.output, "false\tcaught\n1\n");
+}
+
+#[test]
+fn a_client_that_goes_while_the_last_output_is_awaited_ends_the_session() {
+    // The program that it starts keeps its output open.
+    let code = script("os.execute('sleep 4 &')\n").display().to_string();
+    let mut session = Session::launch(&code, &[]);
+    let pid = session.program();
+    await_end(pid);
+    session.close();
+    assert!(session.wait().success());
 }
