@@ -170,8 +170,13 @@ impl<'vm> Reader<'vm> {
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        // If there is no moment, the program ends, or computes for long.
-        let _ = self.vm.look(AT_END, |view| view.end_trace());
+        // A process may compute inside the VM for long. Without this look, the VM would be traced
+        // for ever.
+        while let Err(NoLook::KeptInside) = self.vm.look(AT_END, |view| view.end_trace()) {
+            if Listed::sleep(Duration::ZERO) {
+                break; // the program ends, and waits for this reader
+            }
+        }
     }
 }
 
