@@ -137,7 +137,8 @@ impl<'vm> Reader<'vm> {
         Ok(batch)
     }
 
-    /// Writes all that is left, up to event number `end`, and what processes are in then.
+    /// Writes all that is left, up to event number `end`, and what processes are in then. If the
+    /// program ends, `end` is `u64::MAX`: else there may be new events for ever.
     fn finish<W: Write>(
         mut self,
         mut converter: Converter<W>,
@@ -204,7 +205,8 @@ fn next<W: Write>(
 ) -> Result<(W, Summary), String> {
     let until = Instant::now() + time;
     let mut converter = Converter::new(out, Moment::now()).map_err(failed)?;
-    let (mut reader, _) = Reader::begin(vm, listed, false)?;
+    // The number of the next event, at the last look.
+    let (mut reader, mut end) = Reader::begin(vm, listed, false)?;
     let mut sent_at = Instant::now();
     let end = loop {
         let (batch, mut ends) = match reader.read(BETWEEN_LOOKS) {
@@ -212,7 +214,7 @@ fn next<W: Write>(
             Err(NoLook::Ended) => (None, true),
             Err(NoLook::KeptInside) => (None, Listed::sleep(Duration::ZERO)),
         };
-        let (mut has_more, mut end) = (false, u64::MAX);
+        let mut has_more = false;
         if let Some(batch) = batch {
             (has_more, end) = (batch.reading.has_more, batch.end);
             converter
