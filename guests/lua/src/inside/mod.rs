@@ -101,6 +101,7 @@ pub(crate) unsafe fn renew_in_child() {
     // SAFETY: the caller's condition.
     let child = unsafe { Child::assume() };
     quit::renew_in_child(&child);
+    trace::renew_in_child(&child);
     for descriptor in exporter::inherited_descriptor()
         .into_iter()
         .chain(inherited::descriptors())

@@ -5,27 +5,31 @@ use super::flight;
 use super::taken::Taken;
 use crate::bridge::write_message;
 use baton_core::vm::{Inside, Vm};
+use baton_sys::forking::{Child, ForkMutex};
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
 /// Where a simulated run is written as a trace, and the program whose run that is.
-static OF_RUN: Mutex<Option<(&Path, u32)>> = Mutex::new(None);
+static OF_RUN: ForkMutex<Option<(&Path, u32)>> = ForkMutex::new(None);
+
+/// A fork's child is not the program that is simulated.
+pub(super) fn renew_in_child(child: &Child) {
+    OF_RUN.renew_in_child(child, None);
+}
 
 /// Has the whole run written as a trace at its end. Before the VM runs.
 pub(crate) fn trace_run(vm: &Vm, path: &'static Path) {
     let run = (path, std::process::id());
-    *OF_RUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
+    *OF_RUN.lock() = Some(run);
     vm.trace_from_start();
 }
 
 /// To be called inside the VM before the program ends, or the VM is stopped.
 pub(crate) fn before_end(inside: &Inside<'_>) {
     copy_rest(inside);
-    let run = OF_RUN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let run = OF_RUN.lock().take();
     // A fork's child is not the program that is simulated.
     let Some((path, _)) = run.filter(|&(_, program)| program == std::process::id()) else {
         return;

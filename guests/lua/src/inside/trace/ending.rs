@@ -14,8 +14,9 @@
 
 use super::batch::{self, Batch, Known, Standing};
 use baton_core::vm::{Inside, View};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use baton_sys::forking::{Child, ForkMutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long the end of the program waits for readers.
@@ -40,10 +41,18 @@ struct List {
     is_ending: bool,
 }
 
-static LIST: Mutex<List> = Mutex::new(List {
-    shares: Vec::new(),
-    is_ending: false,
-});
+impl List {
+    const EMPTY: List = List {
+        shares: Vec::new(),
+        is_ending: false,
+    };
+}
+
+static LIST: ForkMutex<List> = ForkMutex::new(List::EMPTY);
+
+/// Whether [`at_exit`] is called at the end. A fork's child has it from its parent. Changed under
+/// the mutex of the list.
+static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Notified when the program ends, and when a reader leaves the list.
 static CHANGED: Condvar = Condvar::new();
@@ -51,14 +60,18 @@ static CHANGED: Condvar = Condvar::new();
 /// The program that has readers. A fork's child finds its parent's number here.
 static PROGRAM: AtomicU32 = AtomicU32::new(0);
 
-fn list() -> MutexGuard<'static, List> {
-    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+/// Forgets the readers of a fork's parent: their threads are not here.
+pub(in crate::inside) fn renew_in_child(child: &Child) {
+    LIST.renew_in_child(child, List::EMPTY);
+    // Relaxed: there is no other thread.
+    PROGRAM.store(0, Ordering::Relaxed);
 }
 
 /// Whether readers may be listed in this program.
 fn has_readers() -> bool {
-    // Relaxed: a fork's child must not touch the list, whose mutex another thread of its parent may
-    // have held. The list itself is read with its mutex.
+    // Relaxed: a child that was made in another way than by the guest's fork must not touch the
+    // list, whose mutex another thread of its parent may have held. The list itself is read with
+    // its mutex.
     PROGRAM.load(Ordering::Relaxed) == std::process::id()
 }
 
@@ -67,16 +80,18 @@ pub(super) struct Listed(Arc<Share>);
 
 impl Listed {
     pub(super) fn new() -> Listed {
-        static ONCE: Once = Once::new();
-        // Relaxed: see `has_readers`.
+        let share = Arc::new(Share::default());
+        let mut list = LIST.lock();
+        // Relaxed (all): see `has_readers`, and the mutex.
         PROGRAM.store(std::process::id(), Ordering::Relaxed);
-        ONCE.call_once(|| {
+        if !IS_REGISTERED.load(Ordering::Relaxed) {
             // SAFETY: a function of the program, which no unloading removes. Without memory for it,
             // the last events of a program are missing.
             let _ = unsafe { libc::atexit(at_exit) };
-        });
-        let share = Arc::new(Share::default());
-        list().shares.push(Arc::clone(&share));
+            // After that, so that a child never takes it for done. Twice does no harm.
+            IS_REGISTERED.store(true, Ordering::Relaxed);
+        }
+        list.shares.push(Arc::clone(&share));
         Listed(share)
     }
 
@@ -87,7 +102,7 @@ impl Listed {
     /// Sleeps. Returns whether the program ends, for which it does not sleep any longer.
     pub(super) fn sleep(time: Duration) -> bool {
         let (list, _) = CHANGED
-            .wait_timeout_while(list(), time, |list| !list.is_ending)
+            .wait_timeout_while(LIST.lock(), time, |list| !list.is_ending)
             .unwrap_or_else(PoisonError::into_inner);
         list.is_ending
     }
@@ -101,7 +116,9 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        list().shares.retain(|share| !Arc::ptr_eq(share, &self.0));
+        LIST.lock()
+            .shares
+            .retain(|share| !Arc::ptr_eq(share, &self.0));
         CHANGED.notify_all();
     }
 }
@@ -125,7 +142,7 @@ pub(crate) fn copy_rest(inside: &Inside<'_>) {
     if !has_readers() {
         return;
     }
-    let shares = list().shares.clone();
+    let shares = LIST.lock().shares.clone();
     for share in shares {
         let rest = inside.view(|view| {
             // Names are read again, for those that are new.
@@ -142,8 +159,10 @@ extern "C" fn at_exit() {
     if !has_readers() {
         return;
     }
-    let mut list = list();
-    list.is_ending = true;
+    let mut list = LIST.lock();
+    if std::mem::replace(&mut list.is_ending, true) {
+        return; // registered twice
+    }
     CHANGED.notify_all();
     // If time is over, a reader's client is too slow.
     let _ = CHANGED.wait_timeout_while(list, PATIENCE, |list| !list.shares.is_empty());

@@ -28,6 +28,7 @@ use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::Part;
 use baton_observe::protocol::Bytes;
 use baton_sys::clock::Instant as Moment;
+use baton_sys::forking::Child;
 use convert::Converter;
 use ending::Listed;
 use serde::Deserialize;
@@ -78,6 +79,12 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
     // A part, as the program may end before it has written the answer.
     (out.part)(json!({ "summary": summary })).map_err(|error| error.to_string())?;
     Ok(Value::Null)
+}
+
+/// Forgets what belonged to a fork's parent.
+pub(super) fn renew_in_child(child: &Child) {
+    ending::renew_in_child(child);
+    calls::renew_in_child(child);
 }
 
 /// Sends what is written to it.
