@@ -1,20 +1,26 @@
 //! The flight recorder: what led to a deadlock, a stall or an error is written to a file.
 //!
 //! The file is in the working directory, or else in the directory for temporary files. A file that
-//! exists is never overwritten.
+//! exists is never overwritten. Only the user may read it. A program that has more rights than its
+//! user writes none.
 
 use super::ending::Listed;
 use super::last;
 use super::taken::Taken;
 use baton_core::vm::{Inside, Vm};
+use baton_sys::features;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
 /// The most files of a kind that one program writes.
 const MOST_FILES: u32 = 100;
+
+/// Who may do what with a file: its owner may read and write it.
+const MODE: u32 = 0o600;
 
 /// Writes the events that are kept, if any are, and says where. `why` is a word for the name of the
 /// file. Inside the VM, which stands still meanwhile: for a program that ends.
@@ -70,6 +76,11 @@ fn tell(written: io::Result<PathBuf>, why: &str) {
 
 /// Makes a new file.
 fn create(why: &str) -> io::Result<(PathBuf, File)> {
+    if features::has_more_rights_than_its_user() {
+        return Err(io::Error::other(
+            "the program has more rights than its user",
+        ));
+    }
     let here = std::env::current_dir().unwrap_or_default();
     match create_in(here, why) {
         Ok(made) => Ok(made),
@@ -85,7 +96,9 @@ fn create_in(directory: PathBuf, why: &str) -> io::Result<(PathBuf, File)> {
             number => format!("baton-{program}-{why}-{number}.pftrace"),
         };
         let path = directory.join(name);
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(MODE);
+        match options.open(&path) {
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -97,15 +110,18 @@ fn create_in(directory: PathBuf, why: &str) -> io::Result<(PathBuf, File)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn no_file_is_overwritten() {
+    fn no_file_is_overwritten_and_others_may_read_none() {
         let directory = std::env::temp_dir().join(format!("baton-flight-{}", std::process::id()));
         std::fs::create_dir(&directory).expect("a new directory");
-        let paths: Vec<PathBuf> = (0..3)
-            .map(|_| create_in(directory.clone(), "stall").expect("a new file").0)
+        let made: Vec<(PathBuf, File)> = (0..3)
+            .map(|_| create_in(directory.clone(), "stall").expect("a new file"))
             .collect();
-        assert!(paths[0] != paths[1] && paths[1] != paths[2]);
+        assert!(made[0].0 != made[1].0 && made[1].0 != made[2].0);
+        let mode = made[0].1.metadata().expect("it is open").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
         std::fs::remove_dir_all(&directory).expect("it is ours");
         assert!(
             create_in(directory, "stall").is_err(),
