@@ -8,13 +8,13 @@ use super::ending::Listed;
 use super::last;
 use super::taken::Taken;
 use baton_core::vm::{Inside, Vm};
+use baton_observe::observer;
 use baton_sys::features;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 
 /// The most files of a kind that one program writes.
 const MOST_FILES: u32 = 100;
@@ -29,8 +29,8 @@ pub(crate) fn write_now(inside: &Inside<'_>, why: &str) {
     if keep.is_zero() {
         return;
     }
+    let taken = Taken::new(inside, 0).of_last(keep);
     let written = create(why).and_then(|(path, file)| {
-        let taken = Taken::new(inside, 0).of_last(keep);
         taken.write(BufWriter::new(file))?;
         Ok(path)
     });
@@ -44,14 +44,16 @@ pub(crate) fn write_beside(vm: &Arc<Vm>, why: &'static str) {
         return;
     }
     let vm = Arc::clone(vm);
-    let beside = thread::Builder::new().name("baton-flight".to_owned());
-    let started = beside.spawn(move || {
+    let started = observer::start_counted("baton-flight", move || {
         let listed = Listed::new();
-        let written = create(why).and_then(|(path, file)| {
-            last(&vm, &listed, BufWriter::new(file)).map_err(io::Error::other)?;
-            Ok(path)
+        let mut path = PathBuf::new();
+        let written = last(&vm, &listed, || {
+            let file;
+            (path, file) = create(why)?;
+            Ok(BufWriter::new(file))
         });
-        tell(written, why);
+        let written = written.map_err(io::Error::other);
+        tell(written.map(|_| path), why);
     });
     if let Err(error) = started {
         tell(Err(error), why);

@@ -74,7 +74,7 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
             return Err(format!("from 0.01 to 3600 seconds expected, got {seconds}"));
         }
         Some(seconds) => next(vm, &listed, Duration::from_secs_f64(seconds), out)?,
-        None => last(vm, &listed, out)?,
+        None => last(vm, &listed, || Ok(out))?,
     };
     // A part, as the program may end before it has written the answer.
     (out.part)(json!({ "summary": summary })).map_err(|error| error.to_string())?;
@@ -247,8 +247,12 @@ fn next<W: Write>(
     reader.finish(converter, end).map_err(failed)
 }
 
-/// Writes the events that are kept.
-fn last<W: Write>(vm: &Vm, listed: &Listed, out: W) -> Result<(W, Summary), String> {
+/// Writes the events that are kept to what `open` returns, after the first of them were read.
+fn last<W: Write>(
+    vm: &Vm,
+    listed: &Listed,
+    open: impl FnOnce() -> io::Result<W>,
+) -> Result<(W, Summary), String> {
     let (mut reader, end) = Reader::begin(vm, listed, true)?;
     let beginning = Moment::now() - vm.parameters.flight.get();
     let mut batch = reader.read(PATIENCE).map_err(refusal)?;
@@ -262,6 +266,7 @@ fn last<W: Write>(vm: &Vm, listed: &Listed, out: W) -> Result<(W, Summary), Stri
         .events
         .first()
         .map_or_else(Moment::now, |event| event.at);
+    let out = open().map_err(failed)?;
     let mut converter = Converter::new(out, begin).map_err(failed)?;
     converter
         .add_threads(&vm.native_threads())
