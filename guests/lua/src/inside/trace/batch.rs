@@ -13,6 +13,9 @@ use std::time::Duration;
 /// tenth of a millisecond.
 pub(super) const MOST: usize = 4096;
 
+/// How many objects may be known before all of them are named anew.
+const MOST_OBJECTS: usize = 100_000;
+
 /// The maximal number of processes whose last state is told.
 const MOST_STANDING: usize = 10_000;
 
@@ -24,6 +27,8 @@ pub(super) struct Batch {
     pub(super) end: u64,
     pub(super) processes: Vec<Named>,
     pub(super) objects: Vec<(Blocker, String)>,
+    /// Whether all objects are named anew from this batch on.
+    pub(super) forgets_objects: bool,
 }
 
 impl Batch {
@@ -38,6 +43,7 @@ impl Batch {
         self.events.extend(next.events);
         self.processes.extend(next.processes);
         self.objects.extend(next.objects);
+        self.forgets_objects |= next.forgets_objects;
         (self.reading, self.end) = (next.reading, next.end);
     }
 }
@@ -83,6 +89,10 @@ pub(super) fn read(view: &mut View<'_>, from: u64, most: usize, known: &mut Know
     let mut events = Vec::with_capacity(most.min(MOST));
     let reading = view.read_trace(from, most, &mut events);
     let (mut processes, mut objects) = (Vec::new(), Vec::new());
+    let forgets_objects = known.objects.len() > MOST_OBJECTS;
+    if forgets_objects {
+        known.objects.clear();
+    }
     for event in &events {
         let (process, by) = processes_of(event.what);
         for process in [process, by].into_iter().flatten() {
@@ -107,6 +117,7 @@ pub(super) fn read(view: &mut View<'_>, from: u64, most: usize, known: &mut Know
         end: view.trace_end(),
         processes,
         objects,
+        forgets_objects,
     }
 }
 

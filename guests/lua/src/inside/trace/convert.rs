@@ -115,12 +115,16 @@ impl<W: Write> Converter<W> {
     /// Adds events.
     pub(super) fn add(&mut self, batch: Batch) -> io::Result<()> {
         for process in std::mem::take(&mut self.ended) {
+            self.names.remove(&process);
             if let Some(process) = self.processes.remove(&process) {
                 self.summary.add(process.title, process.ran, process.runs);
             }
         }
         for named in batch.processes {
             self.names.insert(named.process, (named.number, named.name));
+        }
+        if batch.forgets_objects {
+            self.objects.clear();
         }
         self.objects.extend(batch.objects);
         self.summary.lost += batch.reading.lost;

@@ -34,6 +34,7 @@ use ending::Listed;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use summary::Summary;
 
@@ -112,7 +113,8 @@ impl Write for Parts<'_> {
 struct Reader<'vm> {
     vm: &'vm Vm,
     listed: &'vm Listed,
-    known: Known,
+    /// Locked in looks only.
+    known: Arc<Mutex<Known>>,
 }
 
 impl<'vm> Reader<'vm> {
@@ -129,19 +131,17 @@ impl<'vm> Reader<'vm> {
             "the program keeps no events: set its parameter flight to a number of seconds first"
                 .to_owned()
         })?;
-        let known = Known::default();
+        let known = Arc::default();
         Ok((Reader { vm, listed, known }, now))
     }
 
     /// The next events. Waits for no longer than `patience`.
     fn read(&mut self, patience: Duration) -> Result<Batch, NoLook> {
-        let (share, mut known) = (self.listed.share(), std::mem::take(&mut self.known));
-        let (batch, known) = self.vm.look(patience, move |view| {
-            let batch = share.read(view, batch::MOST, &mut known);
-            (batch, known)
-        })?;
-        self.known = known;
-        Ok(batch)
+        let (share, known) = (self.listed.share(), Arc::clone(&self.known));
+        self.vm.look(patience, move |view| {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            share.read(view, batch::MOST, &mut known)
+        })
     }
 
     /// Writes all that is left, up to event number `end`, and what processes are in then. If the

@@ -65,6 +65,23 @@ impl Random {
     }
 }
 
+/// A batch that names nothing.
+fn batch(events: Vec<TraceEvent>, lost: u64) -> Batch {
+    let (next, has_more) = (0, false);
+    Batch {
+        events,
+        reading: Reading {
+            next,
+            lost,
+            has_more,
+        },
+        end: 0,
+        processes: Vec::new(),
+        objects: Vec::new(),
+        forgets_objects: false,
+    }
+}
+
 #[test]
 fn any_events_make_a_trace_whose_times_are_those_of_its_events() {
     for seed in 1..300 {
@@ -86,17 +103,7 @@ fn any_events_make_a_trace_whose_times_are_those_of_its_events() {
             count += events.len() as u64;
             let lost = random.below(5) / 4;
             converter
-                .add(Batch {
-                    events,
-                    reading: Reading {
-                        next: 0,
-                        lost,
-                        has_more: false,
-                    },
-                    end: 0,
-                    processes: Vec::new(),
-                    objects: Vec::new(),
-                })
+                .add(batch(events, lost))
                 .expect("a vector takes everything");
         }
         let end = Instant::from_nanos(at + 10);
@@ -108,4 +115,33 @@ fn any_events_make_a_trace_whose_times_are_those_of_its_events() {
         );
         assert_eq!(summary.events, count, "{seed}");
     }
+}
+
+#[test]
+fn what_has_ended_is_forgotten() {
+    let mut converter =
+        Converter::new(Vec::new(), Instant::from_nanos(0)).expect("a vector takes everything");
+    for number in 1..1000 {
+        let process = ProcessId::from_bits(number << 32 | 5).expect("it has a generation");
+        let at = Instant::from_nanos(number);
+        let events = [
+            What::Spawned { process, by: None },
+            What::Ended { process, number },
+        ];
+        let events = events.map(|what| TraceEvent { at, what }).to_vec();
+        let mut batch = batch(events, 0);
+        batch.objects = vec![(Blocker::Join(process), "an object".to_owned())];
+        batch.forgets_objects = number % 10 == 0;
+        converter.add(batch).expect("a vector takes everything");
+        let kept = [
+            converter.processes.len(),
+            converter.names.len(),
+            converter.objects.len(),
+        ];
+        assert!(kept[0] <= 2 && kept[1] <= 2 && kept[2] <= 10, "{kept:?}");
+    }
+    let (_, summary) = converter
+        .finish(Instant::from_nanos(2000), Vec::new())
+        .expect("a vector takes everything");
+    assert_eq!(summary.events, 2 * 999);
 }
