@@ -216,12 +216,16 @@ fn next<W: Write>(
     let (mut reader, mut end) = Reader::begin(vm, listed, false)?;
     let mut sent_at = Instant::now();
     let end = loop {
-        let (batch, mut ends) = match reader.read(BETWEEN_LOOKS) {
+        let patience = match Instant::now() >= until {
+            true => AT_END,
+            false => BETWEEN_LOOKS,
+        };
+        let (batch, mut ends) = match reader.read(patience) {
             Ok(batch) => (Some(batch), false),
             Err(NoLook::Ended) => (None, true),
             Err(NoLook::KeptInside) => (None, Listed::sleep(Duration::ZERO)),
         };
-        let mut has_more = false;
+        let (mut has_more, has_looked) = (false, batch.is_some());
         if let Some(batch) = batch {
             (has_more, end) = (batch.reading.has_more, batch.end);
             converter
@@ -240,7 +244,8 @@ fn next<W: Write>(
         if ends {
             break u64::MAX;
         }
-        if now >= until {
+        // The last look is after the end of the time, unless there is none for long.
+        if now >= until && (has_looked || now >= until + PATIENCE) {
             break end;
         }
     };
