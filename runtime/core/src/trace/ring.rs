@@ -136,11 +136,22 @@ impl Ring {
         self.first + (self.full.len() * CHUNK + self.open.events.len()) as u64
     }
 
-    /// Appends the events from number `from` on to `into`, at most `most`.
+    /// The event with this number, which is kept.
+    fn at(&self, number: u64) -> Option<What> {
+        let place = (number - self.first) as usize;
+        let chunk = self.full.get(place / CHUNK).unwrap_or(&self.open);
+        Some(chunk.events.get(place % CHUNK)?.what)
+    }
+
+    /// Appends the events from number `from` on to `into`, at most `most`, and the rest of a name
+    /// that follows.
     pub(crate) fn read(&self, from: u64, most: usize, into: &mut Vec<TraceEvent>) -> Reading {
         let begin = from.max(self.first).min(self.end());
         let mut next = begin;
-        let until = self.end().min(begin.saturating_add(most as u64));
+        let mut until = self.end().min(begin.saturating_add(most as u64));
+        while let Some(What::Name(_)) = self.at(until) {
+            until += 1;
+        }
         let now = Anchor::now();
         while next < until {
             let place = (next - self.first) as usize;
@@ -170,6 +181,7 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Letters;
     use super::*;
     use crate::sched::CarrierId;
     use std::time::Instant;
@@ -211,6 +223,25 @@ mod tests {
         }
         assert_eq!(numbers(&events), (0..20_000).collect::<Vec<_>>());
         assert_eq!((from, batches), (20_000, 7));
+    }
+
+    #[test]
+    fn a_name_is_read_with_its_event() {
+        let mut ring = ring(CHUNK as u64 - 2, Duration::MAX);
+        for _ in 0..2 {
+            ring.push(Ticks::now(), event(7));
+            for letters in Letters::parts(&[b'x'; 30]) {
+                ring.push(Ticks::now(), What::Name(letters));
+            }
+        }
+        let (from, mut events) = (CHUNK as u64 - 2, Vec::new());
+        let read = ring.read(from, 1, &mut events);
+        let names = Letters::parts(&[b'x'; 30]).count();
+        assert!(names > 1, "the name goes over the end of the chunk");
+        assert_eq!((events.len(), read.has_more), (1 + names, true));
+        let read = ring.read(read.next, 1, &mut events);
+        assert_eq!((events.len(), read.has_more), (2 + 2 * names, false));
+        assert_eq!(read.next, ring.end());
     }
 
     #[test]

@@ -283,7 +283,8 @@ impl View<'_> {
         self.vm.update_tracing(self.inner);
     }
 
-    /// Appends the events from number `from` on to `into`, at most `most`. About 10 ns for each.
+    /// Appends the events from number `from` on to `into`, at most `most`, and the rest of a
+    /// name that follows. About 10 ns for each.
     pub fn read_trace(&mut self, from: u64, most: usize, into: &mut Vec<TraceEvent>) -> Reading {
         self.inner.take_noted_wakes();
         match &self.inner.tracer {
