@@ -48,8 +48,11 @@ pub(super) struct Converter<W: Write> {
     begin: Duration,
     last: Duration,
     processes: HashMap<ProcessId, Process>,
-    /// Processes that have ended. They are forgotten with the next batch.
+    /// Processes that have ended.
     ended: Vec<ProcessId>,
+    /// Those that had ended before the last batch. Whom they have woken may be in that one. They
+    /// are forgotten with the next one.
+    gone: Vec<ProcessId>,
     names: HashMap<ProcessId, (u64, String)>,
     objects: HashMap<Blocker, String>,
     threads: HashMap<CarrierId, Thread>,
@@ -77,6 +80,7 @@ impl<W: Write> Converter<W> {
             last: time(begin),
             processes: HashMap::new(),
             ended: Vec::new(),
+            gone: Vec::new(),
             names: HashMap::new(),
             objects: HashMap::new(),
             threads: HashMap::new(),
@@ -114,7 +118,8 @@ impl<W: Write> Converter<W> {
 
     /// Adds events.
     pub(super) fn add(&mut self, batch: Batch) -> io::Result<()> {
-        for process in std::mem::take(&mut self.ended) {
+        let ended = std::mem::take(&mut self.ended);
+        for process in std::mem::replace(&mut self.gone, ended) {
             self.names.remove(&process);
             if let Some(process) = self.processes.remove(&process) {
                 self.summary.add(process.title, process.ran, process.runs);

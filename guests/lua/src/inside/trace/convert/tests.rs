@@ -145,3 +145,34 @@ fn what_has_ended_is_forgotten() {
         .expect("a vector takes everything");
     assert_eq!(summary.events, 2 * 999);
 }
+
+#[test]
+fn a_process_that_has_ended_may_wake_others_in_the_next_batch() {
+    let process = |index| ProcessId::from_bits(1_u64 << 32 | index).expect("it has a generation");
+    let (first, second) = (process(5), process(6));
+    let events = [
+        What::Runs {
+            process: first,
+            carrier: CarrierId(0),
+        },
+        What::Ended {
+            process: first,
+            number: 1,
+        },
+        What::Wakes {
+            process: second,
+            by: Some(first),
+            reason: WakeReason::Done,
+        },
+    ];
+    let mut converter =
+        Converter::new(Vec::new(), Instant::from_nanos(0)).expect("a vector takes everything");
+    for whats in [&events[..2], &events[2..]] {
+        let at = Instant::from_nanos(10);
+        let events = whats.iter().map(|&what| TraceEvent { at, what });
+        let batch = batch(events.collect(), 0);
+        converter.add(batch).expect("a vector takes everything");
+    }
+    let first = &converter.processes[&first];
+    assert!(first.has_ended && first.open == 0, "it has no new slice");
+}
