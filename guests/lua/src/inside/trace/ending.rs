@@ -167,3 +167,25 @@ extern "C" fn at_exit() {
     // If time is over, a reader's client is too slow.
     let _ = CHANGED.wait_timeout_while(list, PATIENCE, |list| !list.shares.is_empty());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_has_no_readers_and_a_free_list() {
+        let listed = Listed::new();
+        assert!(has_readers());
+        std::thread::spawn(|| std::mem::forget(LIST.lock()))
+            .join()
+            .expect("it locks, and ends");
+        // SAFETY: no other test uses the list, as in a child.
+        renew_in_child(&unsafe { Child::assume() });
+        assert!(!has_readers());
+        assert!(LIST.lock().shares.is_empty());
+        let next = Listed::new();
+        assert_eq!(LIST.lock().shares.len(), 1);
+        drop((listed, next));
+        assert!(LIST.lock().shares.is_empty());
+    }
+}
