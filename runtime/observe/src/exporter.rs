@@ -14,9 +14,10 @@
 //! a thread of its own, at most [`MOST_CLIENTS`] at a time, and [`WHOLE_TIME`] for its one request.
 //! So a client that is slow or says nothing keeps only its own place. What is more is refused.
 //!
-//! A fork's child does not serve: it has no such thread, and its guest closes
-//! [`inherited_descriptor`].
+//! A fork's child does not serve: it has no such thread, and its guest closes what was
+//! [`inherited`](crate::inherited).
 
+use crate::inherited::Noted;
 use crate::observer::{Counted, count_in_this_program};
 use baton_sys::features;
 use baton_sys::thread;
@@ -27,10 +28,10 @@ use rustix::process::geteuid;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -62,9 +63,6 @@ enum Address {
 /// What the exporter's end removes: the path of its socket, and the program that made it.
 static SOCKET: OnceLock<(u32, PathBuf)> = OnceLock::new();
 
-/// The listening descriptor; -1: none.
-static LISTENING: AtomicI32 = AtomicI32::new(-1);
-
 /// Serves `text` where the environment says. Returns whether it does. Called once, at the program's
 /// start. With more rights than its user, the program does not follow the environment.
 ///
@@ -92,16 +90,6 @@ pub fn end() {
     {
         // It may be gone already.
         let _ = std::fs::remove_file(path);
-    }
-}
-
-/// The listening descriptor that a fork's child has inherited, whose thread is gone. Each is
-/// returned once.
-pub fn inherited_descriptor() -> Option<i32> {
-    // Relaxed: the child's only thread.
-    match LISTENING.swap(-1, Ordering::Relaxed) {
-        -1 => None,
-        descriptor => Some(descriptor),
     }
 }
 
@@ -139,10 +127,9 @@ impl std::fmt::Display for Address {
 fn start(address: &Address, text: Text) -> io::Result<()> {
     let listener = Listener::bind(address)?;
     count_in_this_program();
-    // Relaxed: a fork's child has all that its parent's thread wrote before.
-    LISTENING.store(listener.as_fd().as_raw_fd(), Ordering::Relaxed);
+    let noted = Noted::new(&listener);
     thread::start_helper("baton-metrics", move || {
-        let _counted = Counted::new();
+        let (_counted, _noted) = (Counted::new(), noted);
         let clients = Arc::new(AtomicUsize::new(0));
         loop {
             // An error is like a client: the accept tells.

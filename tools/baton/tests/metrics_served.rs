@@ -290,6 +290,26 @@ fn hostile_clients_harm_nobody() {
     program.finish().succeeds();
 }
 
+/// A daemon closes what it has inherited, and opens its own files.
+#[test]
+fn a_forks_child_keeps_files_that_it_has_opened_in_place_of_the_socket() {
+    let (mut program, _, _home) = serving_at_a_socket(
+        "local forker = require 'forker'
+         print 'ready'
+         io.stdout:flush()
+         if forker.fork_and_replace_sockets() == 0 then
+           local count, open = forker.own_files()
+           print(count > 0, open == count)
+           io.stdout:flush()
+           os.exit(0, false)
+         end
+         io.read()",
+    );
+    program.await_stdout("true\ttrue\n");
+    program.close_stdin();
+    program.finish().succeeds();
+}
+
 /// The child neither serves nor keeps the port.
 #[test]
 fn a_forks_child_does_not_serve() {

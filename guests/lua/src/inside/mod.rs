@@ -38,7 +38,7 @@ use profile::Control;
 use serde_json::Value;
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::slice;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
@@ -102,12 +102,13 @@ pub(crate) unsafe fn renew_in_child() {
     let child = unsafe { Child::assume() };
     quit::renew_in_child(&child);
     trace::renew_in_child(&child);
-    for descriptor in exporter::inherited_descriptor()
-        .into_iter()
-        .chain(inherited::descriptors())
-    {
-        // SAFETY: the descriptor belongs to a thread that the child does not have.
-        drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    for connection in inherited::connections() {
+        let number = connection.number();
+        // SAFETY: it is only asked what it is. One that is not open is nothing.
+        if connection.is(unsafe { BorrowedFd::borrow_raw(number) }) {
+            // SAFETY: the descriptor belongs to a thread that the child does not have.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
     }
 }
 

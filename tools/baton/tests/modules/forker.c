@@ -1,11 +1,13 @@
 /* fork, and functions around it. No child outlives its test: SIGALRM ends it. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +35,40 @@ static int fork_and_exit(lua_State *L) {
   if (pid < 0) return luaL_error(L, "fork: %s", strerror(errno));
   lua_pushinteger(L, (lua_Integer)pid);
   return 1;
+}
+
+#define DESCRIPTORS 256
+
+/* The child's own files, with the numbers of sockets of its parent. */
+static int own_files[DESCRIPTORS], own_file_count;
+
+/* fork_and_replace_sockets(): a child that closes its parent's sockets and opens files instead,
+   before it returns to Lua. */
+static int fork_and_replace_sockets(lua_State *L) {
+  const pid_t pid = limited_fork();
+  int descriptor;
+  struct stat found;
+  if (pid < 0) return luaL_error(L, "fork: %s", strerror(errno));
+  for (descriptor = 3; pid == 0 && descriptor < DESCRIPTORS; descriptor++) {
+    int file;
+    if (fstat(descriptor, &found) != 0 || !S_ISSOCK(found.st_mode)) continue;
+    file = open("/dev/null", O_RDONLY);
+    dup2(file, descriptor);
+    close(file);
+    own_files[own_file_count++] = descriptor;
+  }
+  lua_pushinteger(L, (lua_Integer)pid);
+  return 1;
+}
+
+/* own_files(): how many files replace sockets, and how many of these are open. */
+static int count_own_files(lua_State *L) {
+  int i, open_count = 0;
+  for (i = 0; i < own_file_count; i++)
+    if (fcntl(own_files[i], F_GETFD) >= 0) open_count++;
+  lua_pushinteger(L, own_file_count);
+  lua_pushinteger(L, open_count);
+  return 2;
 }
 
 /* reap(pid): the exit status once the child has ended, nil before. Does not wait. */
@@ -110,6 +146,8 @@ static int has_forked(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"fork", do_fork},
     {"fork_and_exit", fork_and_exit},
+    {"fork_and_replace_sockets", fork_and_replace_sockets},
+    {"own_files", count_own_files},
     {"reap", reap},
     {"getpid", get_pid},
     {"forking_stream", forking_stream},
