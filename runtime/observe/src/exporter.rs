@@ -231,6 +231,15 @@ enum Client {
     Tcp(TcpStream),
 }
 
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Client::Unix(stream) => stream.as_fd(),
+            Client::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
 impl Client {
     /// Whether the client may ask.
     fn may_ask(&self) -> io::Result<bool> {
@@ -284,6 +293,7 @@ impl Client {
 
 /// Answers one request, and ends the connection.
 fn converse(client: &Client, text: &Text) -> io::Result<()> {
+    let _noted = Noted::new(client);
     let until = Instant::now() + WHOLE_TIME;
     if !client.may_ask()? {
         return Ok(());

@@ -22,7 +22,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use serde_json::Value;
-use std::io::{self, BufReader, ErrorKind};
+use std::io::{self, BufReader, ErrorKind, Write};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -91,8 +92,13 @@ impl Conversation<'_, '_> {
     ///
     /// # Errors
     /// The system's.
-    pub fn handle(&self) -> io::Result<UnixStream> {
-        self.stream.try_clone()
+    pub fn handle(&self) -> io::Result<Handle> {
+        let stream = self.stream.try_clone()?;
+        let noted = Noted::new(&stream);
+        Ok(Handle {
+            _noted: noted,
+            stream,
+        })
     }
 
     /// Starts a thread that serves this conversation, too. It counts among [`threads`].
@@ -104,6 +110,34 @@ impl Conversation<'_, '_> {
             let _counted = Counted::new();
             body();
         })
+    }
+}
+
+/// Another handle of a connection.
+#[derive(Debug)]
+pub struct Handle {
+    /// Dropped before the stream is closed.
+    _noted: Noted,
+    stream: UnixStream,
+}
+
+impl Handle {
+    /// Ends one direction of the connection, or both.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.stream.shutdown(how)
+    }
+}
+
+impl Write for Handle {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
@@ -382,7 +416,7 @@ fn converse(client: &UnixStream, allowed: Access, target: &dyn Target) -> io::Re
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::io::{Read, Write};
+    use std::io::Read;
     use std::sync::mpsc::channel;
 
     /// Counts: `count` answers with so many parts.

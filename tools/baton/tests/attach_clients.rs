@@ -6,7 +6,7 @@ mod harness;
 use harness::observed::{WAITERS, assert_has, observed, ready, socket, stacks};
 use harness::{Run, Started, baton_path};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -202,10 +202,9 @@ fn a_client_that_is_killed_leaves_the_program_as_it_was() {
     program.finish().succeeds();
 }
 
-/// Otherwise a client would wait for the end of the child, too.
-#[test]
-fn a_forks_child_does_not_keep_a_clients_connection() {
-    let mut program = ready(
+/// A program that forks on a line from its input, and then has a child that only sleeps.
+fn forking() -> Started {
+    ready(
         observed(
             "local ffi = require 'baton.ffi'
              ffi.cdef 'int fork(void); int getpid(void);'
@@ -220,14 +219,24 @@ fn a_forks_child_does_not_keep_a_clients_connection() {
              process.sleep(3600)",
         )
         .open_stdin(),
-    );
+    )
+}
+
+/// Otherwise a client would wait for the end of the child, too.
+fn check_that_a_child_does_not_keep(question: &str, answers: &[&str]) {
+    let mut program = forking();
     stacks(&program, &[]); // starts the observer
     let mut client = UnixStream::connect(socket(&program)).expect("the observer listens");
     let limit = Some(Duration::from_secs(30));
     client.set_read_timeout(limit).expect("it can be set");
-    client.write_all(b"{\"version\":1}\n").expect("it reads");
-    let mut welcome = [0; 1];
-    client.read_exact(&mut welcome).expect("it answers");
+    let all = format!("{{\"version\":1,\"write\":true}}\n{question}");
+    client.write_all(all.as_bytes()).expect("it reads");
+    let mut lines = BufReader::new(client);
+    for answer in answers {
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("it answers");
+        assert_has(&line, answer);
+    }
     program.write_stdin("\n");
     program.await_stdout("child ");
     program.await_stdout("\n");
@@ -235,8 +244,21 @@ fn a_forks_child_does_not_keep_a_clients_connection() {
         .expect("the kernel lists them");
     let child: u32 = children.trim().parse().expect("one child");
     harness::signals::send(program.pid(), "KILL");
-    let ended = client.read_to_end(&mut Vec::new());
+    let ended = lines.read_to_end(&mut Vec::new());
     harness::signals::send(child, "KILL");
     program.signal_until_it_ends("KILL"); // its output ends with the child
     ended.expect("the connection ends with the program");
+}
+
+#[test]
+fn a_forks_child_does_not_keep_a_clients_connection() {
+    check_that_a_child_does_not_keep("", &["hello"]);
+}
+
+#[test]
+fn a_forks_child_does_not_keep_a_debuggers_connection() {
+    check_that_a_child_does_not_keep(
+        "{\"ask\":\"debug\",\"with\":{\"version\":1}}\n",
+        &["hello", "attached"],
+    );
 }
