@@ -97,12 +97,12 @@ impl Drop for Noted {
 
 /// A connection of the first program, or a socket on which it listens.
 #[derive(Clone, Copy, Debug)]
-pub struct Connection {
+pub struct Inherited {
     number: RawFd,
     identity: Identity,
 }
 
-impl Connection {
+impl Inherited {
     /// Its descriptor, which may be closed or another file's by now.
     pub fn number(&self) -> RawFd {
         self.number
@@ -115,7 +115,7 @@ impl Connection {
 }
 
 /// What a fork's child has inherited. Each is returned once, for the child to close.
-pub fn connections() -> impl Iterator<Item = Connection> {
+pub fn connections() -> impl Iterator<Item = Inherited> {
     OPEN.iter().filter_map(|slot| {
         // Acquire: pairs with the Release of `Noted::new`. Relaxed: the child's only thread.
         let number = slot.number.swap(NONE, Ordering::Acquire);
@@ -123,7 +123,7 @@ pub fn connections() -> impl Iterator<Item = Connection> {
             slot.device.load(Ordering::Relaxed),
             slot.inode.load(Ordering::Relaxed),
         );
-        (number >= 0).then_some(Connection { number, identity })
+        (number >= 0).then_some(Inherited { number, identity })
     })
 }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_connection_is_told_from_another_with_its_number() {
         let (one, other) = UnixStream::pair().expect("a pair");
-        let connection = Connection {
+        let connection = Inherited {
             number: one.as_raw_fd(),
             identity: Identity::of(&one).expect("it is open"),
         };
