@@ -19,10 +19,11 @@
 
 use crate::inherited::Noted;
 use crate::observer::{Counted, count_in_this_program};
+use crate::stale::remove_stale;
 use baton_sys::features;
 use baton_sys::thread;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FileType, Mode, chmod, lstat};
+use rustix::fs::{Mode, chmod};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use std::fmt::Write as _;
@@ -30,7 +31,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -206,23 +207,6 @@ impl AsFd for Listener {
             Listener::Unix(listener) => listener.as_fd(),
             Listener::Tcp(listener) => listener.as_fd(),
         }
-    }
-}
-
-/// Removes a socket that a program has left, which is gone.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    let there = match lstat(path) {
-        Ok(there) => there,
-        Err(error) if error == rustix::io::Errno::NOENT => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    if FileType::from_raw_mode(there.st_mode) != FileType::Socket {
-        return Err(io::Error::other("there is a file that is no socket"));
-    }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(io::Error::other("another program serves there")),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path),
-        Err(error) => Err(error),
     }
 }
 
@@ -527,21 +511,6 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&bytes), expected);
         let head = answer(b"HEAD / HTTP/1.1", true, &text()).into_bytes();
         assert!(head.ends_with(b"\r\n\r\n") && head.len() + 6 == bytes.len());
-    }
-
-    #[test]
-    fn a_stale_socket_is_removed_and_nothing_else_is() {
-        let home = tempfile::tempdir().expect("a directory");
-        let path = home.path().join("metrics");
-        assert!(remove_stale(&path).is_ok());
-        let listener = UnixListener::bind(&path).expect("it is free");
-        assert!(remove_stale(&path).is_err());
-        drop(listener);
-        assert!(remove_stale(&path).is_ok());
-        assert!(!path.exists());
-        std::fs::write(&path, "precious").expect("it can be written");
-        assert!(remove_stale(&path).is_err());
-        assert!(path.exists());
     }
 
     proptest! {

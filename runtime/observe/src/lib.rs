@@ -49,3 +49,4 @@ pub mod place;
 pub mod protocol;
 pub mod quit;
 pub mod report;
+mod stale;
