@@ -58,6 +58,51 @@ fn known_shares_are_found_within_two_points() {
     .quietly();
 }
 
+/// Its thread is the parent's. The parent gets its answers as if there were no child.
+#[test]
+fn a_forks_child_gets_no_answer_to_a_question_of_its_parent() {
+    inspecting(
+        "local forker = require 'forker'
+         local path = os.getenv 'SCRATCH' .. '/forked.json'
+         local child
+         local function fork() child = forker.fork() return child end
+         local function await()
+           local status
+           repeat process.sleep(0.001) status = forker.reap(child) until status
+           assert(status == 7, status)
+         end
+         for _, kind in ipairs { 'cpu', 'wall', 'waits', 'alloc' } do
+           local fine, profile = pcall(inspect.profile, fork, { kind = kind })
+           if child == 0 then
+             local expected = 'the question was asked before a fork'
+             collectgarbage()
+             os.exit(not fine and profile:find(expected, 1, true) and 7 or 1, false)
+           end
+           assert(fine and profile.unit, profile)
+           await()
+         end
+         local pid = inspect.trace(fork, path)
+         if child == 0 then os.exit(pid == 0 and 7 or 1, false) end
+         assert(pid == child and os.remove(path))
+         await()
+         assert(not io.open(path), 'the child has written')
+         local wrong = 'wrong'
+         local fine, why = pcall(inspect.trace, function() fork() error(wrong, 0) end, path)
+         if child == 0 then os.exit(why == wrong and 7 or 1, false) end
+         await()
+         assert(not fine and why == wrong)
+         -- The child can ask questions of its own.
+         if fork() == 0 then
+           local mine = inspect.profile(function() end)
+           inspect.trace(function() end, path)
+           os.exit(mine.unit and os.remove(path) and 7 or 1, false)
+         end
+         await()",
+    )
+    .succeeds()
+    .quietly();
+}
+
 /// What `f` allocates is known, and next to nothing is allocated beside it.
 #[test]
 fn what_a_function_allocates_is_measured() {

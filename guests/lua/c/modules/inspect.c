@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 struct inquiry;
 /* inside/own.rs says what these do. */
@@ -80,10 +81,13 @@ static int stop(lua_State *L) {
   return 0;
 }
 
-/* trace(f, path): calls f and writes what happens meanwhile to a file. Returns what f returns. */
+/* trace(f, path): calls f and writes what happens meanwhile to a file. Returns what f returns. A
+   child that f has forked writes nothing: the file is its parent's, and the fork has ended the
+   child's trace. */
 static int trace(lua_State *L) {
   const void *executor = baton_lua_caller(L)->vm->executor;
   const char *path = luaL_checkstring(L, 2);
+  const pid_t pid = getpid();
   struct baton_trace *events;
   char message[300];
   uint64_t begin;
@@ -95,6 +99,7 @@ static int trace(lua_State *L) {
   begin = baton_begin_trace(executor);
   baton_leave(L);
   status = lua_pcall(L, 0, LUA_MULTRET, 0);
+  if (getpid() != pid) return status == LUA_OK ? lua_gettop(L) - 1 : lua_error(L);
   baton_enter(L);
   events = baton_end_trace(executor, begin);
   baton_leave(L);

@@ -9,6 +9,10 @@
 //! | empty | empty | [`Inquiry::take`], which empties the pipe when it finds no event |
 //! | not empty, or the thread has ended | readable | [`Events::put`], [`Events::end`] |
 //!
+//! A fork's child has no such thread, another may have held the mutex, and the pipe is its parent's,
+//! too. So an inquiry knows the program that has made it. In another, it answers at once that there
+//! is no answer, and touches nothing.
+//!
 //! **No wake-up is lost.** Both rows are changed under one mutex. So a process that finds no event
 //! has emptied the pipe before the next event makes it readable.
 
@@ -112,6 +116,8 @@ struct Inquiry {
     pipe: PipeReader,
     /// What was taken last, for the C half.
     last: Vec<u8>,
+    /// The number of the program that asks.
+    pid: u32,
 }
 
 impl Inquiry {
@@ -141,11 +147,21 @@ impl Inquiry {
             stop,
             pipe,
             last: Vec::new(),
+            pid: std::process::id(),
         })
+    }
+
+    /// Whether this program asks, and not one that has forked it.
+    fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
     }
 
     /// What has happened, as a number for the C half.
     fn take(&mut self) -> c_int {
+        if !self.is_ours() {
+            self.last = b"the question was asked before a fork".to_vec();
+            return 3;
+        }
         let mut queue = self.events.0.lock();
         match queue.events.pop_front() {
             Some(Event::Begun) => 1,
@@ -396,21 +412,28 @@ unsafe extern "C" fn baton_inspect_take(
     what
 }
 
-/// The descriptor that is readable when there is something to take.
+/// The descriptor that is readable when there is something to take; -1 in a fork's child, which need
+/// not wait.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 extern "C" fn baton_inspect_descriptor(inquiry: &Inquiry) -> c_int {
-    inquiry.pipe.as_raw_fd()
+    match inquiry.is_ours() {
+        true => inquiry.pipe.as_raw_fd(),
+        false => -1,
+    }
 }
 
 /// Ends a profile early. Its samples so far are the answer.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 extern "C" fn baton_inspect_stop(inquiry: &Inquiry) {
-    inquiry.stop.request();
+    if inquiry.is_ours() {
+        inquiry.stop.request();
+    }
 }
 
-/// Ends a question.
+/// Ends a question. In a fork's child, its memory is leaked: the child may have closed the pipe, and
+/// the mutex may be locked.
 ///
 /// # Safety
 /// `inquiry` comes from [`baton_inspect_begin`], and is not used afterwards.
@@ -418,7 +441,10 @@ extern "C" fn baton_inspect_stop(inquiry: &Inquiry) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_inspect_end(inquiry: *mut Inquiry) {
     // SAFETY: the caller's condition.
-    drop(unsafe { Box::from_raw(inquiry) });
+    let inquiry = unsafe { Box::from_raw(inquiry) };
+    if !inquiry.is_ours() {
+        std::mem::forget(inquiry);
+    }
 }
 
 #[cfg(test)]
