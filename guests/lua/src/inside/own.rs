@@ -9,9 +9,9 @@
 //! | empty | empty | [`Inquiry::take`], which empties the pipe when it finds no event |
 //! | not empty, or the thread has ended | readable | [`Events::put`], [`Events::end`] |
 //!
-//! A fork's child has no such thread, another may have held the mutex, and the pipe is its parent's,
-//! too. So an inquiry knows the program that has made it. In another, it answers at once that there
-//! is no answer, and touches nothing.
+//! A fork's child has no such thread, another may have held the mutex, and the pipe is its
+//! parent's, too. So an inquiry knows the program that has made it. In another, it answers at once
+//! that there is no answer, and touches nothing.
 //!
 //! **No wake-up is lost.** Both rows are changed under one mutex. So a process that finds no event
 //! has emptied the pipe before the next event makes it readable.
@@ -412,8 +412,8 @@ unsafe extern "C" fn baton_inspect_take(
     what
 }
 
-/// The descriptor that is readable when there is something to take; -1 in a fork's child, which need
-/// not wait.
+/// The descriptor that is readable when there is something to take; -1 in a fork's child, which
+/// need not wait.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 extern "C" fn baton_inspect_descriptor(inquiry: &Inquiry) -> c_int {
@@ -432,8 +432,8 @@ extern "C" fn baton_inspect_stop(inquiry: &Inquiry) {
     }
 }
 
-/// Ends a question. In a fork's child, its memory is leaked: the child may have closed the pipe, and
-/// the mutex may be locked.
+/// Ends a question. In a fork's child, its memory is leaked: the child may have closed the pipe,
+/// and the mutex may be locked.
 ///
 /// # Safety
 /// `inquiry` comes from [`baton_inspect_begin`], and is not used afterwards.
