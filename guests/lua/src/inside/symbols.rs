@@ -125,7 +125,8 @@ fn of(address: usize) -> Symbol {
             .to_string_lossy()
             .into_owned(),
     };
-    let has_symbol = info.dli_saddr as usize == address;
+    // The names of our own functions tell a user nothing.
+    let has_symbol = info.dli_saddr as usize == address && !is_ours(&info);
     let file = text(info.dli_fname);
     let library = Path::new(&file).file_name().filter(|_| !is_ours(&info));
     Symbol {
