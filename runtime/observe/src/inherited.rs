@@ -9,9 +9,9 @@
 //!
 //! | slot's number | its socket | left by |
 //! |---|---|---|
-//! | [`NONE`] | of no meaning | [`Noted::new`], which claims it |
-//! | [`CLAIMED`] | is being written by the claimer | its store of the number |
-//! | a descriptor | what was open then | [`Noted`]'s end; [`connections`], in a child |
+//! | `NONE` | of no meaning | `Noted::new`, which claims it |
+//! | `CLAIMED` | is being written by the claimer | its store of the number |
+//! | a descriptor | what was open then | `Noted`'s end; `connections`, in a child |
 
 use rustix::fs::fstat;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
