@@ -4,7 +4,8 @@
 mod harness;
 
 use baton_formats::profile::pprof;
-use harness::{Outcome, Run, Started, baton, baton_path};
+use harness::observed;
+use harness::{Outcome, Run, Started, baton_path};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
@@ -29,11 +30,7 @@ const SHARES: &str = "
     while true do sixty() thirty() ten() end";
 
 fn ready(code: &str) -> Started {
-    let run = baton().process_code(code);
-    let own = run.scratch().to_owned();
-    let mut program = run.env("XDG_RUNTIME_DIR", own).start();
-    program.await_stdout("ready\n");
-    program
+    observed::ready(observed::observed(code))
 }
 
 fn profile(program: &Started, more: &[&str]) -> Outcome {
@@ -231,19 +228,7 @@ fn two_profiles_at_once_see_the_same() {
 #[test]
 fn each_suffix_gives_its_format() {
     let program = ready(SHARES);
-    let begins: [(&str, &[u8]); 4] = [
-        ("x.svg", b"<"),
-        ("x.pb.gz", &[0x1f, 0x8b]),
-        ("x.json", b"{"),
-        ("x.folded", b"main chunk"),
-    ];
-    for (name, beginning) in begins {
-        let file = program.scratch().join(name);
-        let path = file.to_string_lossy().into_owned();
-        profile(&program, &["-d", "0.5", "-o", &path]).succeeds();
-        let written = fs::read(&file).expect("it was written");
-        assert!(written.starts_with(beginning), "{name} begins otherwise");
-    }
+    observed::assert_each_suffix_gives_its_format(&program, &["--alloc"]);
     profile(&program, &["-r", "10"])
         .ends_with(2)
         .complained("cannot be used with");

@@ -5,6 +5,7 @@
 mod harness;
 
 use harness::debugger::{Session, Stop, script};
+use harness::observed;
 use harness::{Run, Started, baton_path};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -299,9 +300,7 @@ os.exit()
 fn service(attach: &str) -> (Started, String) {
     let code = path(SERVICE);
     let run = Run::of(baton_path()).arg(&code).env("BATON_ATTACH", attach);
-    let own = run.scratch().to_owned();
-    let mut program = run.env("XDG_RUNTIME_DIR", own).open_stdin().start();
-    program.await_stdout("ready\n");
+    let program = observed::ready(observed::in_own_directory(run).open_stdin());
     (program, code)
 }
 

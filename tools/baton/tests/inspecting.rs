@@ -4,6 +4,7 @@
 mod harness;
 
 use baton_formats::heap::Snapshot;
+use harness::observed;
 use harness::{Outcome, Run, Started, baton, baton_path};
 use serde_json::Value;
 use std::fs;
@@ -303,11 +304,7 @@ fn a_simulated_run_is_not_asked() {
 }
 
 fn ready(code: &str) -> Started {
-    let run = baton().process_code(code);
-    let own = run.scratch().to_owned();
-    let mut program = run.env("XDG_RUNTIME_DIR", own).start();
-    program.await_stdout("ready\n");
-    program
+    observed::ready(observed::observed(code))
 }
 
 fn ask(command: &[&str], program: &Started) -> Outcome {

@@ -3,6 +3,7 @@
 
 mod harness;
 
+use harness::observed;
 use harness::skip::skip;
 use harness::{Outcome, Run, Started, baton, baton_path};
 use std::collections::HashMap;
@@ -34,14 +35,8 @@ const BUSY: &str = "
     io.read()";
 
 fn serving(code: &str, address: &str) -> Started {
-    let run = baton().process_code(code).open_stdin();
-    let own = run.scratch().to_owned();
-    let run = run
-        .env("XDG_RUNTIME_DIR", own)
-        .env("BATON_METRICS", address);
-    let mut program = run.start();
-    program.await_stdout("ready\n");
-    program
+    let run = observed::observed(code).open_stdin();
+    observed::ready(run.env("BATON_METRICS", address))
 }
 
 /// A program that serves at a socket in a directory of its own.
@@ -405,10 +400,8 @@ fn a_setuid_program_ignores_the_variable() {
 /// each counter.
 #[test]
 fn the_counters_mean_what_the_definitions_say() {
-    let program = baton().process_code("print 'ready' io.stdout:flush() process.sleep(3600)");
-    let own = program.scratch().to_owned();
-    let mut program = program.env("XDG_RUNTIME_DIR", own).start();
-    program.await_stdout("ready\n");
+    let run = observed::observed("print 'ready' io.stdout:flush() process.sleep(3600)");
+    let program = observed::ready(run);
     let metrics = Run::of(baton_path())
         .arg("metrics")
         .arg(program.pid().to_string())

@@ -102,19 +102,7 @@ fn a_program_that_waits_uses_next_to_nothing() {
 #[test]
 fn each_suffix_gives_its_format() {
     let program = ready(SHARES);
-    let begins: [(&str, &[u8]); 4] = [
-        ("x.svg", b"<"),
-        ("x.pb.gz", &[0x1f, 0x8b]),
-        ("x.json", b"{"),
-        ("x.folded", b"main chunk"),
-    ];
-    for (name, beginning) in begins {
-        let file = program.scratch().join(name);
-        let path = file.to_string_lossy().into_owned();
-        profile(&program, &["-d", "0.3", "-o", &path]).succeeds();
-        let written = fs::read(&file).expect("it was written");
-        assert!(written.starts_with(beginning), "{name} begins otherwise");
-    }
+    observed::assert_each_suffix_gives_its_format(&program, &[]);
     profile(&program, &["-d", "0.3", "-o", "x.png"])
         .ends_with(1)
         .complained(".svg");

@@ -3,6 +3,7 @@
 
 mod harness;
 
+use harness::observed;
 use harness::trace::{Piece, Trace};
 use harness::{Outcome, Run, Started, baton, baton_path};
 use serde_json::Value;
@@ -27,25 +28,16 @@ const BUSY: &str = "
     process.spawn({ name = 'idler', daemon = true }, process.sleep, 3600)";
 
 fn ready(code: &str) -> Started {
-    let run = baton().process_code(&format!(
+    observed::ready(observed::observed(&format!(
         "{code}
          print 'ready'
          io.stdout:flush()
          process.sleep(3600)"
-    ));
-    let own = run.scratch().to_owned();
-    let mut program = run.env("XDG_RUNTIME_DIR", own).start();
-    program.await_stdout("ready\n");
-    program
+    )))
 }
 
 fn trace(program: &Started, more: &[&str]) -> Outcome {
-    let run = Run::of(baton_path())
-        .arg("trace")
-        .arg(program.pid().to_string());
-    more.iter()
-        .fold(run, |run, argument| run.arg(argument))
-        .run()
+    observed::ask("trace", program, more)
 }
 
 /// A directory for files, which is removed with it.

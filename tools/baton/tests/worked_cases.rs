@@ -3,6 +3,7 @@
 
 mod harness;
 
+use harness::observed;
 use harness::{Outcome, Run, Started, baton, baton_path};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,8 @@ fn example(name: &str) -> PathBuf {
 /// An example that runs, and lets observers read its values.
 fn started(name: &str, argument: &str) -> Started {
     let run = baton().arg(example(name)).arg(argument);
-    let own = run.scratch().to_owned();
-    run.env("XDG_RUNTIME_DIR", own)
-        .env("BATON_ATTACH", "all")
-        .start()
+    let run = observed::in_own_directory(run);
+    run.env("BATON_ATTACH", "all").start()
 }
 
 fn ask(words: &[&str]) -> Outcome {

@@ -3,11 +3,15 @@
 use super::{Outcome, Run, Started, baton, baton_path};
 use std::path::PathBuf;
 
-/// A run that has its requests and its socket in its own scratch directory.
-pub(crate) fn observed(code: &str) -> Run {
-    let run = baton().process_code(code);
+/// The same run, with its requests and its socket in its own scratch directory.
+pub(crate) fn in_own_directory(run: Run) -> Run {
     let own = run.scratch().to_owned();
     run.env("XDG_RUNTIME_DIR", own)
+}
+
+/// A run of this code that can be looked into.
+pub(crate) fn observed(code: &str) -> Run {
+    in_own_directory(baton().process_code(code))
 }
 
 /// A program that has written "ready".
@@ -32,6 +36,24 @@ pub(crate) fn stacks(program: &Started, more: &[&str]) -> String {
     let outcome = ask("stacks", program, more);
     outcome.succeeds();
     outcome.stdout
+}
+
+/// Has `baton profile` write a program's profile in each format. `options` say what is profiled.
+pub(crate) fn assert_each_suffix_gives_its_format(program: &Started, options: &[&str]) {
+    let begins: [(&str, &[u8]); 4] = [
+        ("x.svg", b"<"),
+        ("x.pb.gz", &[0x1f, 0x8b]),
+        ("x.json", b"{"),
+        ("x.folded", b"main chunk"),
+    ];
+    for (name, beginning) in begins {
+        let file = program.scratch().join(name);
+        let path = file.to_string_lossy().into_owned();
+        let options = [options, &["-d", "0.5", "-o", &path]].concat();
+        ask("profile", program, &options).succeeds();
+        let written = std::fs::read(&file).expect("it was written");
+        assert!(written.starts_with(beginning), "{name} begins otherwise");
+    }
 }
 
 /// The directory of a program's requests and of its socket.
