@@ -55,6 +55,9 @@ const UNANSWERED: Duration = Duration::from_secs(60);
 pub enum AttachError {
     /// A sentence: what was expected, what was found, and what to do.
     Refused(String),
+    /// The same, for a program that does not handle the signal: one that has only just started may
+    /// do so later.
+    NotReady(String),
     /// The program's only thread does not answer. The text says what is known: the running process,
     /// and the function in C that it is in.
     Held(String),
@@ -63,7 +66,7 @@ pub enum AttachError {
 impl std::fmt::Display for AttachError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            AttachError::Refused(why) => f.write_str(why),
+            AttachError::Refused(why) | AttachError::NotReady(why) => f.write_str(why),
             AttachError::Held(what) => write!(
                 f,
                 "nothing can be read at the moment: {what}, and the program has no other thread"
@@ -278,7 +281,7 @@ impl Running {
         let caught = field("SigCgt").and_then(|mask| u64::from_str_radix(mask, 16).ok());
         let catches = caught.is_some_and(|mask| mask & 1 << (Signal::QUIT.as_raw() - 1) != 0);
         if !catches {
-            return Err(refused(format!(
+            return Err(AttachError::NotReady(format!(
                 "process {pid} is no program of Baton, or has only just started: one handles the \
                  signal SIGQUIT, and this one does not"
             )));
@@ -522,7 +525,7 @@ mod tests {
         let result = attach(other.id(), false);
         other.kill().expect("it can be killed");
         other.wait().expect("it ends");
-        let Err(AttachError::Refused(why)) = result else {
+        let Err(AttachError::NotReady(why)) = result else {
             panic!("it does not answer");
         };
         assert!(why.contains("no program of Baton"), "{why}");

@@ -126,9 +126,12 @@ fn of(address: usize) -> Symbol {
             .into_owned(),
     };
     // The names of our own functions tell a user nothing.
-    let has_symbol = info.dli_saddr as usize == address && !is_ours(&info);
+    if is_ours(&info) {
+        return Symbol::default();
+    }
+    let has_symbol = info.dli_saddr as usize == address;
     let file = text(info.dli_fname);
-    let library = Path::new(&file).file_name().filter(|_| !is_ours(&info));
+    let library = Path::new(&file).file_name();
     Symbol {
         name: match has_symbol {
             true => text(info.dli_sname),

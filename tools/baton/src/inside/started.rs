@@ -107,10 +107,8 @@ impl Target {
                 Err(error) => error,
             };
             self.check_runs().map_err(AttachError::Refused)?;
-            // It may have only just begun. A refusal is final.
-            let is_new =
-                matches!(&error, AttachError::Refused(why) if why.contains("only just started"));
-            if !is_new || Instant::now() >= until {
+            let may_come = matches!(error, AttachError::NotReady(_)) && Instant::now() < until;
+            if !may_come {
                 return Err(error);
             }
             thread::sleep(BETWEEN_ATTEMPTS);

@@ -41,7 +41,7 @@ impl Source {
         let connection = match target.attach(write) {
             Ok(connection) => Some(connection),
             Err(AttachError::Held(_)) => None,
-            Err(AttachError::Refused(why)) => return Err(why),
+            Err(AttachError::Refused(why) | AttachError::NotReady(why)) => return Err(why),
         };
         Ok(Source {
             pid: target.pid,
@@ -55,7 +55,9 @@ impl Source {
             Some(connection) => connection,
             None => attach_to(self.pid, self.write).map_err(|error| match error {
                 AttachError::Held(what) => Trouble::Held(what),
-                AttachError::Refused(why) => Trouble::Over(self.why_over(why)),
+                AttachError::Refused(why) | AttachError::NotReady(why) => {
+                    Trouble::Over(self.why_over(why))
+                }
             })?,
         };
         Ok(self.connection.insert(connection))
