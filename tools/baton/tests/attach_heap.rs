@@ -6,6 +6,7 @@ mod harness;
 use baton_formats::heap::{Growth, Snapshot};
 use harness::heap::{MANY, heap, json, shown, snapshot, step, stepwise, sum};
 use harness::observed::{assert_has, ready};
+use harness::readers::readers;
 use harness::skip::skip;
 use harness::{Run, Started, baton_path};
 use serde_json::Value;
@@ -293,8 +294,7 @@ fn a_refused_snapshot_leaves_no_file() {
 /// `cargo xtask readers` installs Chrome's loader.
 #[test]
 fn chromes_loader_reads_a_snapshot() {
-    let readers = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("readers");
-    let modules = readers.join("node");
+    let modules = readers("node");
     if !modules.join("installed.txt").exists() {
         let what = "heap snapshots, by the loader of Chrome's DevTools";
         return skip(what, "run cargo xtask readers");

@@ -4,6 +4,7 @@
 mod harness;
 
 use harness::observed;
+use harness::readers::readers;
 use harness::skip::skip;
 use harness::{Outcome, Run, Started, baton, baton_path};
 use std::collections::HashMap;
@@ -126,8 +127,7 @@ fn curl_reads_the_metrics_from_a_unix_socket() {
 /// By the parser of the Python package `prometheus_client`.
 #[test]
 fn prometheuss_parser_reads_the_metrics() {
-    let readers = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("readers");
-    let python = readers.join("python/bin/python");
+    let python = readers("python").join("bin/python");
     if !python.exists() {
         return skip("metrics, by prometheus_client", "run cargo xtask readers");
     }

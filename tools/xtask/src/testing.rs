@@ -32,6 +32,10 @@ const SKIPPED_LIST: &str = "BATON_SKIPPED_LIST";
 /// the one that was built with the tests.
 const RELEASE: &str = "BATON_RELEASE_UNDER_TEST";
 
+/// An environment variable for the interpreter's tests: the directory of the programs that read
+/// what Baton writes. Builds with other flags have no such directory beside them.
+const READERS: &str = "BATON_READERS";
+
 /// The steps that the usual run leaves out, for its last lines.
 const ONLY_IN_ALL: &str = "the tests of the benches; the tests again as a release, with the \
                            fallbacks for old kernels, and with those for \
@@ -203,7 +207,9 @@ fn prepared(
     skipped: &SkippedList,
     for_runners: &[String],
 ) -> Command {
-    command.env(SKIPPED_LIST, &skipped.file);
+    command
+        .env(SKIPPED_LIST, &skipped.file)
+        .env(READERS, workspace::target_directory("readers"));
     if extent == Extent::Usual {
         // With `CI` set, these tests would fail for any missing package. The usual run has already
         // checked its own packages.

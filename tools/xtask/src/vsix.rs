@@ -116,6 +116,7 @@ mod checks {
                 "extension/LICENSE-MIT",
                 "extension/extension.js",
                 "extension/library/baton/ffi.lua",
+                "extension/library/baton/inspect.lua",
                 "extension/library/baton/process.lua",
                 "extension/package.json",
                 "extension/readme.md",

@@ -6,6 +6,7 @@
 mod harness;
 
 use harness::debugger::script;
+use harness::readers::readers;
 use harness::skip::skip;
 use harness::{Run, baton_path};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Where `cargo xtask readers` installs the client.
 fn installed() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("readers/debugger")
+    readers("debugger")
 }
 
 fn sources() -> PathBuf {

@@ -13,6 +13,7 @@ pub(crate) mod modules;
 pub(crate) mod observed;
 pub(crate) mod peer;
 pub(crate) mod program;
+pub(crate) mod readers;
 pub(crate) mod screen;
 pub(crate) mod signals;
 pub(crate) mod skip;
