@@ -19,6 +19,7 @@ pub(crate) type ErrorReport = unsafe extern "C" fn(*mut c_void);
 
 unsafe extern "C" {
     fn baton_lua_preempt();
+    fn baton_vms_install();
     fn baton_lua_new_vm(executor: *const c_void, progname: *const c_char) -> *mut c_void;
     fn baton_lua_new_main(
         vm: *mut c_void,
@@ -102,6 +103,8 @@ pub unsafe fn run_program(
     } else {
         first.cast_const()
     };
+    // SAFETY: there is no VM yet.
+    unsafe { baton_vms_install() };
     // SAFETY: progname is a C string that lives as long as the program.
     let record = unsafe { baton_lua_new_vm(std::ptr::null(), progname) };
     let vm = match Vm::new(Arc::new(LuaGuest::new(record as usize))) {

@@ -29,6 +29,10 @@ static int exit_status = EXIT_FAILURE;
 ** Libraries
 ** ======================================================= */
 
+static lua_CFunction open_vm_module;
+
+void baton_lua_note_vm_module(lua_CFunction open) { open_vm_module = open; }
+
 void baton_lua_openlibs(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   luaL_openlibs(L);
@@ -43,6 +47,10 @@ void baton_lua_openlibs(lua_State *L) {
   lua_setfield(L, -2, "exit");
   lua_pop(L, 1);
   baton_lua_open_require(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, open_vm_module);
+  lua_setfield(L, -2, "baton.vm");
+  lua_pop(L, 1);
   baton_lua_note_library_functions(L);
   lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   if (process != NULL && !lua_toboolean(L, -1)) {

@@ -17,6 +17,9 @@ int baton_lua_wait_for_rest(lua_State *L);
 int baton_lua_main_was_killed(void);
 void baton_lua_keep_thread(int on);
 
+/* What `require "baton.vm"` calls, which is above this folder. Noted before there is a VM. */
+void baton_lua_note_vm_module(lua_CFunction open);
+
 /* forking.c */
 void baton_lua_forked(void);
 
