@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`record`](Vm::record), [`run`](Vm::run) | any thread, in this order |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
+//! | its end by others | [`halt`](Vm::halt) | any thread that is none of its carriers |
 //! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`resume`](Inside::resume), [`forget`](Inside::forget) | inside |
 //! | letting others run | [`safepoint`](Inside::safepoint), [`yield_now`](Inside::yield_now), [`yield_to`](Inside::yield_to) | inside |
 //! | keeping others out | [`enter_critical`](Inside::enter_critical), [`leave_critical`](Inside::leave_critical) | inside |

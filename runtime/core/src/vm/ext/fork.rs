@@ -20,6 +20,7 @@
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::lock::affinity::Names;
 use crate::vm::lock::state::{CarrierEntry, LockState};
+use crate::vm::lock::this_thread::sleep_for_ever;
 use crate::vm::preempt::decide::PollState;
 use crate::vm::preempt::monitor::VmList;
 use crate::vm::{HOME, Inside, Vm, request};
@@ -43,7 +44,14 @@ pub(in crate::vm) const AT_FORK: AtFork = AtFork {
 };
 
 /// How often a forking thread checks whether the owner has reached a safepoint.
-const PATIENCE: Duration = Duration::from_micros(50);
+pub(in crate::vm) const PATIENCE: Duration = Duration::from_micros(50);
+
+/// What an owner was asked so far.
+#[derive(Debug, Default)]
+pub(in crate::vm) struct Asks {
+    /// By its attention flag. After that it is interrupted.
+    by_flag: bool,
+}
 
 /// What the forking thread holds during the fork.
 struct ForkLocks {
@@ -64,7 +72,13 @@ fn prepare() {
     };
     let vm = crate::vm::lock::this_thread::vm_of_this_thread().for_ever();
     let watch = vm.watch.lock().unwrap_or_else(PoisonError::into_inner);
-    let state = vm.await_nobody_inside(CarrierId(me));
+    let mut asks = Asks::default();
+    let state = loop {
+        if let Some(state) = vm.try_with_nobody_inside(Some(CarrierId(me)), &mut asks) {
+            break state;
+        }
+        std::thread::sleep(PATIENCE);
+    };
     let vms = vm.monitor.vms();
     HELD.set(Some(ForkLocks {
         vm,
@@ -99,43 +113,44 @@ impl Vm {
         self.kept.get_or_init(|| Box::leak(Box::new(leaked)))
     }
 
-    /// The VM's mutex, locked while no other thread than `me` is inside.
-    fn await_nobody_inside(&self, me: CarrierId) -> MutexGuard<'_, LockState> {
-        let mut asked = false;
-        loop {
-            let mut state = self.lock_state();
-            // A child that forks again before its first enter has no other thread. The owner's gate
-            // may have gone with its thread.
-            let alone = gate::here().slow() & gate::FORKED != 0;
-            let Some(owner) = state.owner.filter(|&owner| owner != me && !alone) else {
-                return state;
-            };
-            if state.stands_aside || !state.owner_has_come {
-                return state;
-            }
-            let known = state
-                .entry(owner)
-                .and_then(|entry| Some((entry.gate?, entry.thread?)));
-            let Some((gate, thread)) = known else {
-                return state;
-            };
-            let seen = gate.value();
-            if seen & 1 == 1 && self.take_from(gate, seen) == Take::Taken {
-                return state;
-            }
-            // Relaxed: guarded by the mutex. `harvest` reads it as a hint and checks again under
-            // the mutex.
-            self.fork_waits.store(true, Ordering::Relaxed);
-            gate.set_attention();
-            if self.park.notify() == Notify::MustKick {
-                self.poller.kick();
-            }
-            if std::mem::replace(&mut asked, true) {
-                let _ = thread.interrupt();
-            }
-            drop(state);
-            std::thread::sleep(PATIENCE);
+    /// The VM's mutex, locked, if no other thread than `me` is inside. Otherwise asks the owner to
+    /// stop at a safepoint; then it is time to try again after [`PATIENCE`].
+    pub(in crate::vm) fn try_with_nobody_inside(
+        &self,
+        me: Option<CarrierId>,
+        asks: &mut Asks,
+    ) -> Option<MutexGuard<'_, LockState>> {
+        let mut state = self.lock_state();
+        // A child that forks again before its first enter has no other thread. The owner's gate may
+        // have gone with its thread.
+        let alone = me.is_some() && gate::here().slow() & gate::FORKED != 0;
+        let Some(owner) = state.owner.filter(|&owner| Some(owner) != me && !alone) else {
+            return Some(state);
+        };
+        if state.stands_aside || !state.owner_has_come {
+            return Some(state);
         }
+        let known = state
+            .entry(owner)
+            .and_then(|entry| Some((entry.gate?, entry.thread?)));
+        let Some((gate, thread)) = known else {
+            return Some(state);
+        };
+        let seen = gate.value();
+        if seen & 1 == 1 && self.take_from(gate, seen) == Take::Taken {
+            return Some(state);
+        }
+        // Relaxed: guarded by the mutex. `harvest` reads it as a hint and checks again under the
+        // mutex.
+        self.fork_waits.store(true, Ordering::Relaxed);
+        gate.set_attention();
+        if self.park.notify() == Notify::MustKick {
+            self.poller.kick();
+        }
+        if std::mem::replace(&mut asks.by_flag, true) {
+            let _ = thread.interrupt();
+        }
+        None
     }
 
     pub(in crate::vm) fn take_from(&self, gate: Gate, seen: u64) -> Take {
@@ -144,21 +159,6 @@ impl Vm {
         } else {
             gate.take_fence_free(seen, membarrier::heavy)
         }
-    }
-
-    /// Makes the owner wait at a safepoint until another thread has forked.
-    #[cold]
-    pub(in crate::vm) fn stand_aside(&self) {
-        let mut state = self.lock_state();
-        state.stands_aside = true;
-        // Relaxed: guarded by the mutex.
-        while self.fork_waits.load(Ordering::Relaxed) {
-            state = self
-                .thawed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        state.stands_aside = false;
     }
 
     /// The first enter in a fork's child. The calling thread becomes home, and its process is the
@@ -232,6 +232,28 @@ impl Vm {
 }
 
 impl Inside<'_> {
+    /// Makes the owner wait at a safepoint until another thread has forked. If the VM was halted
+    /// meanwhile, returns only in the thread's own loop, which ends.
+    #[cold]
+    pub(in crate::vm) fn stand_aside(&self) {
+        let mut state = self.lock_state();
+        state.stands_aside = true;
+        // Relaxed: guarded by the mutex.
+        while self.fork_waits.load(Ordering::Relaxed) && state.owner.is_some() {
+            state = self
+                .thawed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.stands_aside = false;
+        if state.owner.is_none() {
+            drop(state);
+            if self.with_inner(|inner| inner.sched.current().is_some()) {
+                sleep_for_ever();
+            }
+        }
+    }
+
     /// Ends all processes except the calling one. Returns its user data.
     fn keep_one_process(&self, base: Option<Fiber>, out: Option<ProcessId>) -> Option<usize> {
         self.with_inner(|inner| {

@@ -6,11 +6,13 @@
 //! | `simulation.rs` | runs that the same seed repeats |
 //! | `recorder.rs` | records the decisions of such runs, or makes given ones |
 //! | `fork.rs` | the VM around a fork, and in the child |
+//! | `halting.rs` | ends a VM from another thread |
 //! | `look.rs` | other threads read the state of the VM |
 //! | `tracing.rs` | notes what happens, for traces |
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
 
 pub(super) mod fork;
+mod halting;
 pub(super) mod hooks;
 pub(super) mod look;
 pub(super) mod recorder;

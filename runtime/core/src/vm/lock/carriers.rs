@@ -234,6 +234,9 @@ impl Inside<'_> {
         self.complete_offload();
         while !self.has_ended() {
             self.harvest();
+            if self.has_ended() {
+                break; // it was halted
+            }
             self.run_hooks();
             let step = self.with_inner(|inner| self.plan_base(inner));
             let jump = match step {
