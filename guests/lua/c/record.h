@@ -113,6 +113,13 @@ struct baton_vm {
   const struct ffi_timed_calls *timed;
   /* compiled modules, and declarations for modules not yet loaded (see policies.c) */
   struct baton_module *modules;
+  int exit_status;             /* set by the main process */
+  /* the main process's record while Lua's state, in which its own lies, is being closed */
+  struct baton_process *last;
+  struct daemons_pipe *daemons_pipes; /* see io/pipes.c */
+  /* of a VM beside the program's first one: what it begins with (see vms/start.c) */
+  struct baton_vm_start *start;
+  uint64_t memory_limit;       /* bytes of Lua's heap; 0: none */
 };
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };

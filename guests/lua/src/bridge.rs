@@ -554,6 +554,7 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
         b"inspect" => include_str!("../lua/inspect.lua"),
         b"scope" => include_str!("../lua/scope.lua"),
         b"supervise" => include_str!("../lua/supervise.lua"),
+        b"vm" => include_str!("../lua/vm.lua"),
         _ => "",
     };
     // SAFETY: the caller's condition.

@@ -4,16 +4,18 @@ use crate::call_times;
 use crate::inside::trace::calls::before_end;
 use crate::inside::trace::flight;
 use crate::inside::{self, debug, program, stacks, target};
+use crate::vms;
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{ProcessId, Wording};
-use baton_core::vm::Inside;
+use baton_core::vm::{Inside, Vm};
 use baton_observe::observer;
 use baton_observe::quit::{self, By, Left};
 use baton_sys::activity::threads_of_this_program;
+use baton_sys::forking::Child;
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 unsafe extern "C" {
@@ -29,7 +31,8 @@ unsafe extern "C" {
     fn baton_lua_forked();
     fn baton_lua_scheduler_hook(current: *mut c_void, suggested: *mut c_void) -> u64;
     fn baton_lua_switch_hook(from: *mut c_void, to: *mut c_void);
-    fn baton_lua_exit_status() -> c_int;
+    fn baton_lua_exit_status(vm: *const c_void) -> c_int;
+    fn baton_lua_free_vm(vm: *mut c_void);
     fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_ffi_threads(vm: *const c_void) -> c_int;
     fn baton_lua_post_notice(text: *const c_char, size: usize);
@@ -40,6 +43,12 @@ unsafe extern "C" {
 pub(crate) struct LuaGuest {
     /// `struct baton_vm` of the C half. It outlives the VM.
     pub(crate) record: usize,
+    /// Whether the program has another VM that it ends with.
+    is_beside: AtomicBool,
+    /// For reports. Of the program's first VM: empty.
+    name: String,
+    /// Whether a report on this VM's processes was asked for.
+    must_report: AtomicBool,
     /// The number of switches when the last deadlock was suspected.
     switches_at_check: AtomicU64,
     /// How often one was suspected since then.
@@ -62,12 +71,37 @@ fn pointer(user_data: usize) -> *mut c_void {
 }
 
 impl LuaGuest {
+    /// The guest of the program's first VM.
     pub(crate) fn new(record: usize) -> LuaGuest {
+        LuaGuest::of(record, false, String::new())
+    }
+
+    /// The guest of another VM. It frees the record.
+    pub(crate) fn beside(record: usize, name: String) -> LuaGuest {
+        LuaGuest::of(record, true, name)
+    }
+
+    fn of(record: usize, is_beside: bool, name: String) -> LuaGuest {
         LuaGuest {
             record,
+            is_beside: AtomicBool::new(is_beside),
+            name,
+            must_report: AtomicBool::new(false),
             switches_at_check: AtomicU64::new(u64::MAX),
             checks: AtomicU32::new(0),
         }
+    }
+
+    /// Asks the owner of the VM for a report on its processes.
+    pub(crate) fn ask_for_report(&self, vm: &Vm) {
+        // AcqRel: as in `signalled`.
+        self.must_report.swap(true, Ordering::AcqRel);
+        vm.request_signalled();
+    }
+
+    fn is_beside(&self) -> bool {
+        // Relaxed: it changes only in a fork's child, before there is another thread.
+        self.is_beside.load(Ordering::Relaxed)
     }
 
     /// How long to wait before checking again, while a thread outside of the VM may still wake a
@@ -125,15 +159,26 @@ impl LuaGuest {
     }
 }
 
+impl Drop for LuaGuest {
+    fn drop(&mut self) {
+        if self.is_beside() {
+            // SAFETY: the VM is gone, and with it each of its threads.
+            unsafe { baton_lua_free_vm(pointer(self.record)) };
+        }
+    }
+}
+
 impl Guest for LuaGuest {
     fn run<'vm>(&self, vm: Inside<'vm>, _process: ProcessId, user_data: usize) -> Inside<'vm> {
         // SAFETY: the user data is the record of the process that starts on this stack, inside the
         // VM.
         unsafe { baton_lua_run(pointer(user_data)) };
-        if vm.is_stopped() {
+        if vm.is_stopped() && !self.is_beside() {
+            vms::halt_others(std::ptr::from_ref::<Vm>(&vm).cast());
             // The main process has closed Lua's state, so the program ends here. It cannot wait for
-            // the home thread, which may be in a call that never returns. SAFETY: no conditions.
-            std::process::exit(unsafe { baton_lua_exit_status() });
+            // the home thread, which may be in a call that never returns. SAFETY: the record of
+            // the VM outlives it.
+            std::process::exit(unsafe { baton_lua_exit_status(pointer(self.record)) });
         }
         vm
     }
@@ -222,7 +267,10 @@ impl Guest for LuaGuest {
             call_times::renew_in_child();
             debug::forked();
             baton_lua_forked();
+            vms::renew_in_child(&Child::assume());
         }
+        // Relaxed: as in `is_beside`.
+        self.is_beside.store(false, Ordering::Relaxed);
     }
 
     fn wording(&self) -> &'static Wording {
@@ -230,14 +278,26 @@ impl Guest for LuaGuest {
     }
 
     fn signalled(&self, inside: &Inside<'_>) {
+        if self.is_beside() {
+            // Signals and observers are the first VM's. AcqRel: pairs with itself, so that each
+            // request is answered once.
+            if self.must_report.swap(false, Ordering::AcqRel) {
+                self.report(inside, &format!("processes of VM '{}'", self.name), false);
+            }
+            return;
+        }
         // SAFETY: the record of the VM outlives it; inside the VM.
         unsafe { baton_lua_signalled(pointer(self.record)) };
         if quit::serve(By::Owner, target()) == Left::Report {
             self.report(inside, "processes", false);
+            vms::ask_for_reports();
         }
     }
 
     fn signal_waits(&self) {
+        if self.is_beside() {
+            return;
+        }
         // A report is the owner's.
         let _ = quit::serve(By::Monitor, target());
     }

@@ -15,7 +15,8 @@
 //! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
 //! | `wording` | how reports name processes |
-//! | `program` | a program: one VM with its main process |
+//! | `program` | a program: its first VM with its main process |
+//! | `vms` | the VMs beside that one |
 
 pub mod answers;
 mod bridge;
@@ -26,6 +27,7 @@ mod inside;
 mod parameters;
 mod program;
 mod settings;
+mod vms;
 mod wording;
 
 pub use baton_sys::reserve::ReservingAllocator;

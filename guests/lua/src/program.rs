@@ -20,7 +20,7 @@ pub(crate) type ErrorReport = unsafe extern "C" fn(*mut c_void);
 unsafe extern "C" {
     fn baton_lua_preempt();
     fn baton_vms_install();
-    fn baton_lua_new_vm(executor: *const c_void, progname: *const c_char) -> *mut c_void;
+    fn baton_lua_new_vm(progname: *const c_char) -> *mut c_void;
     fn baton_lua_new_main(
         vm: *mut c_void,
         body: LuaFunction,
@@ -106,7 +106,7 @@ pub unsafe fn run_program(
     // SAFETY: there is no VM yet.
     unsafe { baton_vms_install() };
     // SAFETY: progname is a C string that lives as long as the program.
-    let record = unsafe { baton_lua_new_vm(std::ptr::null(), progname) };
+    let record = unsafe { baton_lua_new_vm(progname) };
     let vm = match Vm::new(Arc::new(LuaGuest::new(record as usize))) {
         Ok(vm) => vm,
         Err(error) => return fail("cannot start", &error),
@@ -153,7 +153,7 @@ pub unsafe fn run_program(
 ///
 /// # Safety
 /// `record` is a `struct baton_vm`, whose first member is the executor.
-unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
+pub(crate) unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
     // SAFETY: the caller's condition.
     unsafe { record.cast::<*const c_void>().write(Arc::as_ptr(vm).cast()) };
 }

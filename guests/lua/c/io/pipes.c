@@ -8,16 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A pipe that a daemon has opened. Guarded by the VM lock. */
+/* A pipe that a daemon of the VM has opened. Guarded by the VM lock. */
 struct daemons_pipe {
   struct daemons_pipe *next;
   FILE *file;
 };
 
-static struct daemons_pipe *daemons_pipes;
-
-static struct daemons_pipe **find_pipe(const FILE *file) {
-  struct daemons_pipe **link = &daemons_pipes;
+static struct daemons_pipe **find_pipe(struct baton_vm *vm, const FILE *file) {
+  struct daemons_pipe **link = &vm->daemons_pipes;
   while (*link != NULL && (*link)->file != file) link = &(*link)->next;
   return link;
 }
@@ -36,8 +34,8 @@ FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
   }
   baton_enter(L);
   pipe->file = file;
-  pipe->next = daemons_pipes;
-  daemons_pipes = pipe;
+  pipe->next = process->vm->daemons_pipes;
+  process->vm->daemons_pipes = pipe;
   baton_leave(L);
   return file;
 }
@@ -53,7 +51,7 @@ int baton_io_pclose(lua_State *L, FILE *file) {
   struct daemons_pipe **link, *pipe;
   if (process == NULL) return pclose(file);
   baton_enter(L);
-  link = find_pipe(file);
+  link = find_pipe(process->vm, file);
   pipe = *link;
   if (pipe != NULL) *link = pipe->next;
   baton_leave(L);

@@ -23,8 +23,8 @@ static inline void baton_lua_check_memory_for_object(
   if (__builtin_expect(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0, 0))
     baton_lua_get_memory_for_object(L, vm, channel);
 }
-/* Called once for a new Lua state. */
-void baton_lua_set_allocator(lua_State *L);
+/* Called once for the new Lua state of a VM. */
+void baton_lua_set_allocator(struct baton_vm *vm);
 /* Called before something that may allocate this many bytes at once. */
 void baton_lua_get_room(lua_State *L, size_t size);
 static inline void baton_lua_check_memory(lua_State *L) {

@@ -1,16 +1,52 @@
 /*
-** require "baton.vm".
+** require "baton.vm". The functions about VMs are in Lua (lua/vm.lua), so the processes that wait in
+** them wait as any other.
 */
 #include "vms/vms.h"
 #include "program/program.h"
-#include "copying/copying.h"
 #include "sharing/sharing.h"
 
-static int open_module(lua_State *L) {
-  lua_newtable(L);
-  baton_copying_functions(L);
-  baton_sharing_functions(L);
+#include <sched.h>
+
+/* The key of the function with which a VM begins, in the private table. */
+static char serve_key;
+
+/* Pushes the id and the name of this VM. */
+static int this_vm(lua_State *L) {
+  const struct baton_vm_start *start = baton_lua_here(L)->vm->start;
+  lua_pushinteger(L, start != NULL ? (lua_Integer)start->id : 1);
+  lua_pushstring(L, start != NULL ? start->name : "main");
+  return 2;
+}
+
+/* halt(id, seconds): whether the VM has ended, or was halted. Called outside of the VM. */
+static int halt(lua_State *L) {
+  const lua_Integer id = luaL_checkinteger(L, 1);
+  const lua_Number seconds = luaL_checknumber(L, 2);
+  lua_pushboolean(L, baton_vms_halt((uint64_t)id, (uint64_t)(seconds * 1e9)));
   return 1;
 }
 
-void baton_vms_install(void) { baton_lua_note_vm_module(open_module); }
+/* cores(): how many processors the program may use. */
+static int cores(lua_State *L) {
+  cpu_set_t set;
+  int count = 1;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
+  lua_pushinteger(L, count > 0 ? count : 1);
+  return 1;
+}
+
+int baton_vms_open_module(lua_State *L) {
+  static const luaL_Reg functions[] = {{"start", baton_vms_start_one}, {"this", this_vm},
+      {"halt", halt}, {"cores", cores}, {NULL, NULL}};
+  luaL_newlib(L, functions);
+  return 1;
+}
+
+void baton_vms_push_serve(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "baton.vm");
+  lua_call(L, 1, 0);
+  (void)&serve_key;
+}

@@ -251,6 +251,20 @@ pub(crate) struct Inner {
     trace_readers: u32,
 }
 
+impl Drop for Inner {
+    /// Gives the stacks of all processes back, so that the pool unmaps them. The VM's threads are
+    /// gone: a thread that sleeps for ever on such a stack keeps the VM.
+    fn drop(&mut self) {
+        let all: Vec<ProcessId> = self.sched.iter().collect();
+        let of_processes = all
+            .into_iter()
+            .filter_map(|process| self.sched.payload_mut(process)?.stack.take());
+        for stack in of_processes.chain(self.retired.take()) {
+            self.stacks.recycle(stack);
+        }
+    }
+}
+
 /// Bits: why the running process is asked for a safepoint.
 mod request {
     /// Its slice is over.

@@ -1,0 +1,213 @@
+//! VMs beside the program's first one: each on a home thread of its own, with a guest of its own.
+//!
+//! | a VM | its entry in the list | its record in the C half |
+//! |---|---|---|
+//! | is started (`baton_vms_start`) | is made | is kept by its guest |
+//! | has ended (`run_at_home`) | is removed | is freed with its guest, when its last thread has gone |
+//! | is halted (`halt`) | is removed | stays as long as a call of it does not return |
+//!
+//! Whoever removes the entry closes what connects the VM with others (`baton_vms_closes`), so that
+//! happens once.
+
+use crate::guest::LuaGuest;
+use baton_core::guest::Guest;
+use baton_core::sched::{ProcessId, SpawnOptions};
+use baton_core::vm::{Spawned, Vm};
+use baton_sys::forking::{Child, ForkMutex};
+use baton_sys::{processors, thread};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::program::set_executor;
+
+unsafe extern "C" {
+    fn baton_lua_set_main_id(process: *mut c_void, id: u64);
+    fn baton_vms_closes(record: *mut c_void);
+}
+
+/// The stack of a home thread, in bytes. Its loop runs there, never a process.
+const HOME_STACK: usize = 256 << 10;
+
+/// How long the program's end waits for each of the other VMs.
+const PATIENCE_AT_END: Duration = Duration::from_millis(100);
+
+/// A VM that runs beside the first one.
+struct Listed {
+    id: u64,
+    vm: Arc<Vm>,
+    guest: Arc<LuaGuest>,
+}
+
+static LIST: ForkMutex<Vec<Listed>> = ForkMutex::new(Vec::new());
+
+/// The id of the VM that was started last. The first VM of the program has the id 1.
+static LAST_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Removes a VM from the list.
+fn take(is_it: impl Fn(&Listed) -> bool) -> Option<Listed> {
+    let mut list = LIST.lock();
+    let place = list.iter().position(is_it)?;
+    Some(list.swap_remove(place))
+}
+
+/// Closes what connects the VM with others.
+fn close(ended: &Listed) {
+    // SAFETY: the entry holds the VM, and so its record; it was in the list, so this is the only
+    // call.
+    unsafe { baton_vms_closes(ended.guest.record as *mut c_void) };
+}
+
+/// An id for a VM that is about to be started.
+// SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_vms_next_id() -> u64 {
+    // Relaxed: the numbers must only differ.
+    LAST_ID.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// The life of a VM, on its home thread.
+fn run_at_home(vm: &Arc<Vm>, cpu: Option<usize>) {
+    if let Some(cpu) = cpu {
+        // Checked before the thread was started. Refused now, the VM runs anywhere.
+        let _ = processors::bind_this_thread(cpu);
+    }
+    vm.run();
+    if let Some(ended) = take(|listed| Arc::ptr_eq(&listed.vm, vm)) {
+        close(&ended);
+    }
+}
+
+/// Starts a VM. Its main process has the record `main`, which is not shared yet. Returns its id, or
+/// 0 and a message.
+///
+/// # Safety
+/// `record` is a fresh `struct baton_vm` that belongs to the VM from now on, and `main` the record
+/// of its main process. `name` is a string that ends with a zero byte. `message` is writable for
+/// `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_vms_start(
+    record: *mut c_void,
+    main: *mut c_void,
+    id: u64,
+    name: *const c_char,
+    cpu: c_int,
+    message: *mut c_char,
+    size: usize,
+) -> u64 {
+    // SAFETY: the caller's conditions.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    // SAFETY: the caller's conditions.
+    unsafe { start(record, main, id, &name, usize::try_from(cpu).ok()) }.unwrap_or_else(|why| {
+        // SAFETY: the caller's condition.
+        unsafe { crate::bridge::write_message(message, size, &why) };
+        0
+    })
+}
+
+/// # Safety
+/// As for [`baton_vms_start`].
+unsafe fn start(
+    record: *mut c_void,
+    main: *mut c_void,
+    id: u64,
+    name: &str,
+    cpu: Option<usize>,
+) -> Result<u64, String> {
+    // From here on, dropping the guest frees the record.
+    let guest = Arc::new(LuaGuest::beside(record as usize, name.to_owned()));
+    let vm = Vm::new(Arc::clone(&guest) as Arc<dyn Guest>).map_err(|error| format!("cannot start a VM: {error}"))?;
+    // SAFETY: the record is fresh, and its guest lives as long as the VM.
+    unsafe { set_executor(record, &vm) };
+    let options = SpawnOptions {
+        user_data: main as usize,
+        ..SpawnOptions::default()
+    };
+    let pid: ProcessId = vm
+        .spawn_first(options, None, Spawned::Now)
+        .map_err(|error| format!("cannot make the main process of a VM: {error}"))?;
+    vm.prefer_home(pid);
+    // SAFETY: the record is that of the process just made, which has not started.
+    unsafe { baton_lua_set_main_id(main, pid.to_bits()) };
+    LIST.lock().push(Listed {
+        id,
+        vm: Arc::clone(&vm),
+        guest,
+    });
+    let started = thread::start(name, HOME_STACK, move || run_at_home(&vm, cpu));
+    started.map_err(|error| {
+        drop(take(|listed| listed.id == id));
+        format!("cannot start a native thread: {error}")
+    })?;
+    Ok(id)
+}
+
+/// Stops a VM wherever its processes are. Returns whether it has ended or was halted: otherwise it
+/// did not come to a safepoint within `nanoseconds`. By a thread that is not the VM's.
+// SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
+    let found = LIST.lock().iter().find(|listed| listed.id == id).map(|listed| Arc::clone(&listed.vm));
+    let is_over = found.is_none_or(|vm| vm.halt(Duration::from_nanos(nanoseconds)));
+    if is_over && let Some(halted) = take(|listed| listed.id == id) {
+        close(&halted);
+    }
+    is_over.into()
+}
+
+/// Before the program ends: stops all VMs but the caller's, whose executor is `own`, so that they do
+/// not run while the program is torn down.
+// SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_vms_halt_others(own: *const c_void) {
+    halt_others(own);
+}
+
+/// As [`baton_vms_halt_others`].
+pub(crate) fn halt_others(own: *const c_void) {
+    let all: Vec<Arc<Vm>> = LIST.lock().iter().map(|listed| Arc::clone(&listed.vm)).collect();
+    let first = crate::inside::program().cloned();
+    for vm in all.into_iter().chain(first) {
+        if !std::ptr::eq(Arc::as_ptr(&vm).cast(), own) {
+            vm.halt(PATIENCE_AT_END);
+        }
+    }
+}
+
+/// How many VMs there are beside the first one.
+// SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_vms_count() -> usize {
+    LIST.lock().len()
+}
+
+/// Calls `visit` with the record of each VM beside the first one. The function must not start, end
+/// or look at VMs itself.
+///
+/// # Safety
+/// `visit` may be called with `argument` and any such record.
+// SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_vms_each(
+    visit: unsafe extern "C" fn(argument: *mut c_void, id: u64, record: *mut c_void),
+    argument: *mut c_void,
+) {
+    for listed in LIST.lock().iter() {
+        // SAFETY: the entry holds the VM, and so its record; the caller's condition.
+        unsafe { visit(argument, listed.id, listed.guest.record as *mut c_void) };
+    }
+}
+
+/// Has each VM beside the first one report on its processes.
+pub(crate) fn ask_for_reports() {
+    for listed in LIST.lock().iter() {
+        listed.guest.ask_for_report(&listed.vm);
+    }
+}
+
+/// In a fork's child, only the VM that forked is left.
+pub(crate) fn renew_in_child(child: &Child) {
+    LIST.renew_in_child(child, Vec::new());
+}
