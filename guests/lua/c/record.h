@@ -111,8 +111,6 @@ struct baton_vm {
   void *ffi_state;             /* its types */
   /* calls with a timeout; made with the first one, and used until the program ends */
   const struct ffi_timed_calls *timed;
-  /* compiled modules, and declarations for modules not yet loaded (see policies.c) */
-  struct baton_module *modules;
   int exit_status;             /* set by the main process */
   /* the main process's record while Lua's state, in which its own lies, is being closed */
   struct baton_process *last;

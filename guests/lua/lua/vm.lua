@@ -327,6 +327,12 @@ end
 vm.current = reach
 vm.cores = internal.cores
 
+-- For vm_workers.lua: functions that a VM may begin with, by their names, and a VM that does.
+local builtin = {}
+local BUILTIN = "\0"
+
+local function spawn_builtin(options, name, ...) return spawn_vm(3, options, BUILTIN .. name, ...) end
+
 -- In a new VM
 -- -------------------------------------------------------------------------------------------------
 
@@ -339,6 +345,7 @@ end
 -- Returns the function with which the VM begins, or nil if it only serves calls.
 local function load_main(main)
   if type(main) == "function" then return main end
+  if main:sub(1, 1) == BUILTIN then return builtin[main:sub(2)] end
   local result = require(main)
   if type(result) == "function" then return result end
   if type(result) == "table" then
@@ -391,4 +398,7 @@ function vm.proxy(f)
   return setmetatable({ id = last_proxy, vm = reach() }, Proxy)
 end
 
-return vm, serve
+internal.wrong, internal.check_options, internal.check_positive = wrong, check_options, check_positive
+internal.closing, internal.with_trace, internal.foreign_error = closing, with_trace, foreign_error
+internal.builtin, internal.spawn_builtin = builtin, spawn_builtin
+return serve

@@ -555,6 +555,7 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
         b"scope" => include_str!("../lua/scope.lua"),
         b"supervise" => include_str!("../lua/supervise.lua"),
         b"vm" => include_str!("../lua/vm.lua"),
+        b"vm_workers" => include_str!("../lua/vm_workers.lua"),
         _ => "",
     };
     // SAFETY: the caller's condition.

@@ -67,6 +67,9 @@ static void add(lua_CFunction function, enum kind kind, void (*on_retake)(lua_St
   pthread_mutex_unlock(&adding);
 }
 
+/* Another thread may have held the mutex when the program forked. */
+void baton_lua_retake_policy_in_child(void) { pthread_mutex_init(&adding, NULL); }
+
 /* Registers a function of the host, such as the command line, that may be retaken. */
 void baton_lua_note_function(lua_CFunction function) { add(function, PLAIN, NULL); }
 
@@ -151,7 +154,7 @@ static int may_run_beside(
     struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
   const int found = find(function);
   *object = NULL;
-  if (found < 0) return baton_lua_policy_allows(process, L, function, object);
+  if (found < 0) return baton_lua_policy_allows(L, function, object);
   if (retakable[found].kind == ABOUT_A_FILE && process->object_of == function)
     *object = process->object;
   return 1;
@@ -197,7 +200,7 @@ int baton_lua_may_give_way(struct baton_process *process, void **object) {
     return 0;
   found = find(function);
   *object = NULL;
-  if (found < 0 ? !baton_lua_policy_allows(process, L, function, object)
+  if (found < 0 ? !baton_lua_policy_allows(L, function, object)
                 : retakable[found].kind != GIVES_WAY)
     return 0;
   return baton_lua_has_foreign_frames(process) ? 2 : 1;

@@ -37,10 +37,29 @@ static int cores(lua_State *L) {
   return 1;
 }
 
+/* Runs a file of lua/ with the module and our functions, which are at the indices 1 and 2. Leaves
+   its results. */
+static void run_source(lua_State *L, const char *name, const char *chunk, int results) {
+  size_t size;
+  const char *source = baton_lua_source(name, &size);
+  if (luaL_loadbufferx(L, source, size, chunk, "t") != LUA_OK) lua_error(L);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, results);
+}
+
 int baton_vms_open_module(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", baton_vms_start_one}, {"this", this_vm},
       {"halt", halt}, {"cores", cores}, {NULL, NULL}};
+  lua_settop(L, 0);
+  lua_newtable(L);
+  baton_copying_functions(L);
+  baton_sharing_functions(L);
   luaL_newlib(L, functions);
+  run_source(L, "vm", "=baton.vm", 1); /* its function serve */
+  run_source(L, "vm_workers", "=baton.vm", 0);
+  baton_lua_keep_private(L, &serve_key);
+  lua_settop(L, 1);
   return 1;
 }
 
@@ -48,5 +67,5 @@ void baton_vms_push_serve(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "baton.vm");
   lua_call(L, 1, 0);
-  (void)&serve_key;
+  baton_lua_push_private(L, &serve_key);
 }
