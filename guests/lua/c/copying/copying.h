@@ -45,6 +45,9 @@ struct baton_sendable {
 };
 void baton_copy_register(const struct baton_sendable *kind);
 
+/* Called once for a new Lua state, when its libraries are open, before any code of the program. */
+void baton_copying_open(lua_State *L);
+
 /* Sets the functions of this folder in the table on the top of the stack, which is `baton.vm`. */
 void baton_copying_functions(lua_State *L);
 

@@ -8,6 +8,7 @@
 #include "io/io.h"
 #include "process/process.h"
 #include "calls/calls.h"
+#include "copying/copying.h"
 #include "debugger/debugger.h"
 #include "state/state.h"
 #include "lualib.h"
@@ -52,6 +53,7 @@ void baton_lua_openlibs(lua_State *L) {
   lua_setfield(L, -2, "exit");
   lua_pop(L, 1);
   baton_lua_open_require(L);
+  baton_copying_open(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, open_vm_module);
   lua_setfield(L, -2, "baton.vm");

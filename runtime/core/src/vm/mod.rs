@@ -15,6 +15,7 @@
 //! | letting others run | [`safepoint`](Inside::safepoint), [`yield_now`](Inside::yield_now), [`yield_to`](Inside::yield_to) | inside |
 //! | keeping others out | [`enter_critical`](Inside::enter_critical), [`leave_critical`](Inside::leave_critical) | inside |
 //! | waits | [`block_on`](Inside::block_on), [`sleep_until`](Inside::sleep_until), [`select`](Inside::select), [`wait_ready`](Inside::wait_ready) | inside |
+//! | objects that several VMs share | [`send_shared`](Inside::send_shared), [`receive_shared`](Inside::receive_shared), [`select_shared`](Inside::select_shared), [`wait_at_word`](Inside::wait_at_word) | inside |
 //! | objects without a wait | [`with_sched`](Inside::with_sched), [`sched`](Inside::sched) | inside |
 //! | foreign calls | [`foreign`](Inside::foreign), [`leave`](Inside::leave), [`offload`](Inside::offload) | inside; then the process is outside |
 //! | the end of a foreign call | [`enter`](ForeignCall::enter), [`enter_cold_pinned`](ForeignCall::enter_cold_pinned) for a callback | outside, by the process that left |
@@ -125,6 +126,7 @@ mod lock;
 mod preempt;
 mod switch;
 
+pub use api::shared::{SharedCase, Sleeper};
 pub use api::spawn::{LastAccount, SpawnError, Spawned};
 pub use ext::look::{NoLook, Times, View};
 pub use ext::simulation::Steps;
@@ -138,7 +140,7 @@ pub use switch::cpu_time::TimeUsed;
 use crate::counters::Counters;
 use crate::guest::{Guest, GuestCalls};
 use crate::parameters::Parameters;
-use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, WaitQueueId};
+use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, SharedWaitId, WaitQueueId};
 use crate::spin::Chooser;
 use crate::time_buckets::TimeBuckets;
 use baton_sys::asked::Asked;
@@ -308,6 +310,8 @@ pub(crate) enum Post {
     Resume(ProcessId),
     /// Signal this semaphore once.
     Signal(SemaphoreId),
+    /// End this wait for an object that several VMs share.
+    Shared(SharedWaitId),
 }
 
 /// One VM: a guest heap with its processes.
@@ -335,6 +339,8 @@ pub struct Vm {
     fork_waits: AtomicBool,
     /// Notified when `fork_waits` was cleared.
     thawed: Condvar,
+    /// What the objects that several VMs share know of this VM. Made with its first wait for one.
+    life: OnceLock<Arc<api::shared::Life>>,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     looks: Asked<look::Look>,
@@ -417,6 +423,7 @@ impl Vm {
             retaking: AtomicBool::new(true),
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
+            life: OnceLock::new(),
             kept: OnceLock::new(),
             wake_up_timer: WakeUpTimer::new()
                 .ok()
@@ -540,6 +547,9 @@ impl Inside<'_> {
         // Release: pairs with the acquire loads in the carriers' loops.
         self.slow_reasons
             .fetch_or(slow_reason::ENDED, Ordering::Release);
+        if let Some(life) = self.life.get() {
+            life.end();
+        }
         let state = self.lock_state();
         state.wake_all();
     }

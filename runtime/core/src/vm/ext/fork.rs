@@ -14,8 +14,8 @@
 //! - on its way in after a grant: likewise;
 //! - at a safepoint, where it waits until the fork is done.
 //!
-//! **Lock order.** `watch`, the VM's mutex, the monitor's list. A thread that holds the list waits
-//! for neither of the others.
+//! **Lock order.** `watch`, the VM's mutex, the monitor's list, the mutexes of objects that VMs
+//! share. A thread that holds one of the last two waits for none of the others.
 
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::lock::affinity::Names;
@@ -30,6 +30,7 @@ use baton_sys::forking::{AtFork, Child};
 use baton_sys::gate::{self, Gate, Take};
 use baton_sys::membarrier;
 use baton_sys::parking::Notify;
+use baton_sys::shared_mutex::{AllHeld, hold_all};
 use baton_sys::signals::ThreadHandle;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -59,6 +60,8 @@ struct ForkLocks {
     _watch: MutexGuard<'static, PollState>,
     _state: MutexGuard<'static, LockState>,
     _vms: MutexGuard<'static, VmList>,
+    /// The objects that VMs share. Taken last: a thread that holds one takes no other lock.
+    shared: AllHeld,
 }
 
 thread_local! {
@@ -85,6 +88,7 @@ fn prepare() {
         _watch: watch,
         _state: state,
         _vms: vms,
+        shared: hold_all(),
     }));
 }
 
@@ -97,7 +101,8 @@ fn release_in_parent() {
 }
 
 fn mark_in_child(child: &Child) {
-    if let Some(held) = HELD.take() {
+    if let Some(mut held) = HELD.take() {
+        held.shared.in_child();
         // Relaxed: there is no other thread.
         held.vm.fork_waits.store(false, Ordering::Relaxed);
         held.vm.looks.renew_in_child(child);

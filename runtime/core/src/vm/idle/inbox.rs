@@ -184,6 +184,9 @@ impl Inside<'_> {
                         Post::Signal(semaphore) => {
                             inner.sched.semaphore_signal(semaphore, 1);
                         }
+                        Post::Shared(wait) => {
+                            inner.sched.shared_wake(wait);
+                        }
                     }
                 }
             }

@@ -1,0 +1,136 @@
+/* A host whose Lua programs copy values: the functions of copying.h, as globals. */
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct baton_block;
+struct baton_block *baton_copy_out(lua_State *L, int first, int count, const char *name);
+int baton_copy_in(lua_State *L, struct baton_block *block);
+size_t baton_block_size(const struct baton_block *block);
+void baton_block_free(struct baton_block *block);
+void baton_lua_openlibs(lua_State *L);
+void baton_lua_open_private(lua_State *L);
+
+#define BLOCK "block"
+
+static struct baton_block **check_block(lua_State *L) {
+  struct baton_block **block = luaL_checkudata(L, 1, BLOCK);
+  if (*block == NULL) luaL_error(L, "the block was read");
+  return block;
+}
+
+/* copy_out(...) -> block, or an error that begins with the path from "job" */
+static int copy_out(lua_State *L) {
+  const int count = lua_gettop(L);
+  struct baton_block **block = lua_newuserdatauv(L, sizeof *block, 0);
+  *block = NULL;
+  luaL_setmetatable(L, BLOCK);
+  *block = baton_copy_out(L, 1, count, "job");
+  if (*block == NULL) return lua_error(L);
+  return 1;
+}
+
+/* copy_in(block) -> ... */
+static int copy_in(lua_State *L) {
+  struct baton_block **place = check_block(L), *block = *place;
+  *place = NULL;
+  return baton_copy_in(L, block);
+}
+
+/* block_size(block) -> bytes */
+static int block_size(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)baton_block_size(*check_block(L)));
+  return 1;
+}
+
+static int free_block(lua_State *L) {
+  struct baton_block **block = luaL_checkudata(L, 1, BLOCK);
+  if (*block != NULL) baton_block_free(*block);
+  *block = NULL;
+  return 0;
+}
+
+/* copy(...) -> copies of all arguments */
+static int copy(lua_State *L) {
+  struct baton_block *block = baton_copy_out(L, 1, lua_gettop(L), "job");
+  if (block == NULL) return lua_error(L);
+  return baton_copy_in(L, block);
+}
+
+static void open_libraries(lua_State *L) {
+  static const luaL_Reg functions[] = {{"copy_out", copy_out}, {"copy_in", copy_in},
+      {"block_size", block_size}, {"copy", copy}, {NULL, NULL}};
+  const luaL_Reg *function;
+  baton_lua_openlibs(L);
+  luaL_newmetatable(L, BLOCK);
+  lua_pushcfunction(L, free_block);
+  lua_setfield(L, -2, "__gc");
+  for (function = functions; function->name != NULL; function++)
+    lua_register(L, function->name, function->func);
+  lua_pop(L, 1);
+}
+
+/* receive() -> the values of the block that is the upvalue */
+static int receive(lua_State *S) {
+  return baton_copy_in(S, lua_touserdata(S, lua_upvalueindex(1)));
+}
+
+/* Runs in the other heap: the chunk, which receives the block, and has its results as a block. */
+static int run_elsewhere(lua_State *S) {
+  const char *chunk = lua_touserdata(S, 1);
+  struct baton_block **result = lua_touserdata(S, 3);
+  open_libraries(S);
+  lua_pushvalue(S, 2);
+  lua_pushcclosure(S, receive, 1);
+  lua_setglobal(S, "receive");
+  lua_settop(S, 0);
+  if (luaL_loadstring(S, chunk) != LUA_OK) return lua_error(S);
+  lua_call(S, 0, LUA_MULTRET);
+  *result = baton_copy_out(S, 1, lua_gettop(S), "result");
+  return *result != NULL ? 0 : lua_error(S);
+}
+
+/* elsewhere(chunk, ...) -> results of the chunk in another heap, where receive() returns copies of
+   the arguments; or nil and a message */
+static int elsewhere(lua_State *L) {
+  const char *chunk = luaL_checkstring(L, 1);
+  struct baton_block *result = NULL, *block = baton_copy_out(L, 2, lua_gettop(L) - 1, "job");
+  lua_State *S;
+  if (block == NULL) return lua_error(L);
+  S = luaL_newstate();
+  baton_lua_open_private(S);
+  lua_pushcfunction(S, run_elsewhere);
+  lua_pushlightuserdata(S, (void *)(size_t)chunk);
+  lua_pushlightuserdata(S, block);
+  lua_pushlightuserdata(S, &result);
+  if (lua_pcall(S, 3, 0, 0) != LUA_OK) {
+    lua_pushnil(L);
+    lua_pushstring(L, lua_tostring(S, -1));
+    lua_close(S);
+    return 2;
+  }
+  lua_close(S);
+  return baton_copy_in(L, result);
+}
+
+/* The body of the main process: runs the file in the environment variable COPYING_FILE, with the
+   case in COPYING_CASE. */
+int copying_host(lua_State *L) {
+  open_libraries(L);
+  lua_register(L, "elsewhere", elsewhere);
+  lua_newtable(L);
+  lua_pushstring(L, getenv("COPYING_CASE"));
+  lua_rawseti(L, -2, 1);
+  lua_setglobal(L, "arg");
+  if (luaL_dofile(L, getenv("COPYING_FILE")) != LUA_OK) return lua_error(L);
+  lua_pushinteger(L, 0);
+  return 1;
+}
+
+void copying_report(lua_State *L) {
+  const char *message = lua_tostring(L, -1);
+  fprintf(stderr, "%s\n", message != NULL ? message : "(no message)");
+  lua_pop(L, 1);
+}
