@@ -381,6 +381,16 @@ BATON_INSIDE void baton_channel_post_once(const void *vm, uint64_t id, uint64_t 
 /* Whether values come from outside of the program, so that a wait for one is no deadlock. */
 BATON_INSIDE void baton_channel_set_fed(const void *vm, uint64_t id, int is_fed);
 
+/* A turn: at most one VM has it. `name` is what it is for, in reports. It is never freed. */
+struct baton_turn;
+BATON_ANY_THREAD const struct baton_turn *baton_turn_new(const char *name);
+/* Takes it, if no VM has it. Returns whether it did. */
+BATON_ANY_THREAD int baton_turn_try(const struct baton_turn *turn);
+/* Waits for it. Returns a baton_reason: the calling process has it if that is BATON_DONE. */
+BATON_INSIDE uint32_t baton_turn_take(const void *vm, const struct baton_turn *turn);
+/* Gives it to the next one. By whoever has it. */
+BATON_ANY_THREAD void baton_turn_give(const struct baton_turn *turn);
+
 enum baton_case_kind {
   BATON_CASE_RECEIVE,
   BATON_CASE_SEND,

@@ -161,6 +161,8 @@ struct baton_process {
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
   struct baton_use use;         /* the object of its retaken call */
+  /* its calls into modules that one VM uses at a time, the innermost first (see calls/turns.c) */
+  struct baton_turn_taken *turns_taken;
   void *object;                 /* the file that a library function uses (see io/files.c) */
   int (*object_of)(struct lua_State *); /* and the function that noted it */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */

@@ -154,6 +154,7 @@ mod objects;
 mod select;
 mod signals;
 mod threads;
+mod turns;
 
 bridge! {
     fn baton_end(vm) -> CLastAccount {

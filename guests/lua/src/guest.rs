@@ -8,7 +8,7 @@ use crate::vms;
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{ProcessId, Wording};
-use baton_core::vm::{Inside, Vm};
+use baton_core::vm::{Inside, View, Vm};
 use baton_observe::observer;
 use baton_observe::quit::{self, By, Left};
 use baton_sys::activity::threads_of_this_program;
@@ -58,6 +58,9 @@ pub(crate) struct LuaGuest {
 /// The time without a switch before the program's threads are counted. It doubles each time.
 const FIRST_CHECK: Duration = Duration::from_secs(1);
 const MOST_DOUBLINGS: u32 = 12;
+
+/// How long a report waits for a VM that is idle.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The result of `baton_ffi_may_wake` if only a callback may wake a process, and no call with a
 /// timeout.
@@ -134,21 +137,34 @@ impl LuaGuest {
         Some(FIRST_CHECK.saturating_mul(1 << checks.min(MOST_DOUBLINGS)))
     }
 
+    /// Writes what every process is doing.
+    fn write_processes(view: &View<'_>) -> String {
+        let names = view.thread_names();
+        let all = view.sched().iter();
+        let processes = all.map(|process| stacks::process(view, &names, process, MOST_REPORTED));
+        processes.fold(String::new(), |mut text, process| {
+            // A string takes all that is written to it.
+            let _ = write!(text, "{process}");
+            text
+        })
+    }
+
+    /// What the processes of another VM are doing. `of` says which VM it is.
+    pub(crate) fn describe(vm: &Vm, of: &str) -> String {
+        let processes = vm.look(PATIENCE, |view| Self::write_processes(view));
+        format!("baton: processes of {of}\n{}", processes.unwrap_or_default())
+    }
+
+    /// Which VM this is, for reports. The program's first one has no name.
+    pub(crate) fn title(&self) -> String {
+        format!("VM '{}'", self.name)
+    }
+
     /// Writes on standard error what every process is doing. The program waits until it is read
     /// only if it then ends.
     fn report(&self, inside: &Inside<'_>, heading: &str, is_last: bool) {
-        let processes = inside.view(|view| {
-            let all: Vec<ProcessId> = view.sched().iter().collect();
-            let names = view.thread_names();
-            all.into_iter()
-                .map(|process| stacks::process(view, &names, process, MOST_REPORTED))
-                .collect::<Vec<_>>()
-        });
-        let mut text = format!("baton: {heading}\n");
-        for process in processes {
-            // A string takes all that is written to it.
-            let _ = write!(text, "{process}");
-        }
+        let processes = inside.view(|view| Self::write_processes(view));
+        let text = format!("baton: {heading}\n{processes}");
         // SAFETY: the text is readable. The first function copies it, and the second one waits.
         unsafe {
             baton_lua_post_notice(text.as_ptr().cast(), text.len());
@@ -174,7 +190,7 @@ impl Guest for LuaGuest {
         // VM.
         unsafe { baton_lua_run(pointer(user_data)) };
         if vm.is_stopped() && !self.is_beside() {
-            vms::halt_others(std::ptr::from_ref::<Vm>(&vm).cast());
+            vms::halt_others(&raw const *vm);
             // The main process has closed Lua's state, so the program ends here. It cannot wait for
             // the home thread, which may be in a call that never returns. SAFETY: the record of
             // the VM outlives it.
@@ -252,6 +268,15 @@ impl Guest for LuaGuest {
         if debug::has_stopped() {
             return Some(FIRST_CHECK); // its debugger may let it go on
         }
+        // Another VM may end such a wait.
+        if inside.sched(|sched| sched.shared_waits()) > 0 && vms::are_several() {
+            inside.mark_stuck();
+            // This one last: another VM may have posted something for it, and be stuck since.
+            if !vms::all_others_are_stuck(inside) || !inside.is_stuck() {
+                return None; // the last one that gets stuck reports it
+            }
+            vms::report_the_others(inside);
+        }
         flight::write_now(inside, "deadlock");
         before_end(inside);
         self.report(inside, "deadlock: no process can ever run again", true);
@@ -282,7 +307,7 @@ impl Guest for LuaGuest {
             // Signals and observers are the first VM's. AcqRel: pairs with itself, so that each
             // request is answered once.
             if self.must_report.swap(false, Ordering::AcqRel) {
-                self.report(inside, &format!("processes of VM '{}'", self.name), false);
+                self.report(inside, &format!("processes of {}", self.title()), false);
             }
             return;
         }

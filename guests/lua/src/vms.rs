@@ -25,6 +25,7 @@ use crate::program::set_executor;
 unsafe extern "C" {
     fn baton_lua_set_main_id(process: *mut c_void, id: u64);
     fn baton_vms_closes(record: *mut c_void);
+    fn baton_lua_post_notice(text: *const c_char, size: usize);
 }
 
 /// The stack of a home thread, in bytes. Its loop runs there, never a process.
@@ -38,6 +39,8 @@ struct Listed {
     id: u64,
     vm: Arc<Vm>,
     guest: Arc<LuaGuest>,
+    /// It has ended, and a thread is closing what connects it with others.
+    is_closing: bool,
 }
 
 static LIST: ForkMutex<Vec<Listed>> = ForkMutex::new(Vec::new());
@@ -46,17 +49,28 @@ static LIST: ForkMutex<Vec<Listed>> = ForkMutex::new(Vec::new());
 static LAST_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Removes a VM from the list.
-fn take(is_it: impl Fn(&Listed) -> bool) -> Option<Listed> {
+fn remove(id: u64) -> Option<Listed> {
     let mut list = LIST.lock();
-    let place = list.iter().position(is_it)?;
+    let place = list.iter().position(|listed| listed.id == id)?;
     Some(list.swap_remove(place))
 }
 
-/// Closes what connects the VM with others.
-fn close(ended: &Listed) {
-    // SAFETY: the entry holds the VM, and so its record; it was in the list, so this is the only
-    // call.
-    unsafe { baton_vms_closes(ended.guest.record as *mut c_void) };
+/// The VM has ended, or was halted: closes what connects it with others, and removes it from the
+/// list. Until then it counts as one that may wake others.
+fn has_ended(id: u64) {
+    let record = {
+        let mut list = LIST.lock();
+        let ended = list.iter_mut().find(|listed| listed.id == id && !listed.is_closing);
+        ended.map(|ended| {
+            ended.is_closing = true;
+            ended.guest.record
+        })
+    };
+    if let Some(record) = record {
+        // SAFETY: the entry holds the VM, and so its record. Only who marks it comes here.
+        unsafe { baton_vms_closes(record as *mut c_void) };
+        drop(remove(id));
+    }
 }
 
 /// An id for a VM that is about to be started.
@@ -68,15 +82,13 @@ extern "C" fn baton_vms_next_id() -> u64 {
 }
 
 /// The life of a VM, on its home thread.
-fn run_at_home(vm: &Arc<Vm>, cpu: Option<usize>) {
+fn run_at_home(vm: &Arc<Vm>, id: u64, cpu: Option<usize>) {
     if let Some(cpu) = cpu {
         // Checked before the thread was started. Refused now, the VM runs anywhere.
         let _ = processors::bind_this_thread(cpu);
     }
     vm.run();
-    if let Some(ended) = take(|listed| Arc::ptr_eq(&listed.vm, vm)) {
-        close(&ended);
-    }
+    has_ended(id);
 }
 
 /// Starts a VM. Its main process has the record `main`, which is not shared yet. Returns its id, or
@@ -135,10 +147,11 @@ unsafe fn start(
         id,
         vm: Arc::clone(&vm),
         guest,
+        is_closing: false,
     });
-    let started = thread::start(name, HOME_STACK, move || run_at_home(&vm, cpu));
+    let started = thread::start(name, HOME_STACK, move || run_at_home(&vm, id, cpu));
     started.map_err(|error| {
-        drop(take(|listed| listed.id == id));
+        drop(remove(id));
         format!("cannot start a native thread: {error}")
     })?;
     Ok(id)
@@ -151,8 +164,8 @@ unsafe fn start(
 extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
     let found = LIST.lock().iter().find(|listed| listed.id == id).map(|listed| Arc::clone(&listed.vm));
     let is_over = found.is_none_or(|vm| vm.halt(Duration::from_nanos(nanoseconds)));
-    if is_over && let Some(halted) = take(|listed| listed.id == id) {
-        close(&halted);
+    if is_over {
+        has_ended(id);
     }
     is_over.into()
 }
@@ -162,17 +175,13 @@ extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_vms_halt_others(own: *const c_void) {
-    halt_others(own);
+    halt_others(own.cast());
 }
 
 /// As [`baton_vms_halt_others`].
-pub(crate) fn halt_others(own: *const c_void) {
-    let all: Vec<Arc<Vm>> = LIST.lock().iter().map(|listed| Arc::clone(&listed.vm)).collect();
-    let first = crate::inside::program().cloned();
-    for vm in all.into_iter().chain(first) {
-        if !std::ptr::eq(Arc::as_ptr(&vm).cast(), own) {
-            vm.halt(PATIENCE_AT_END);
-        }
+pub(crate) fn halt_others(own: *const Vm) {
+    for (vm, _) in all_others(own) {
+        vm.halt(PATIENCE_AT_END);
     }
 }
 
@@ -197,6 +206,34 @@ unsafe extern "C" fn baton_vms_each(
     for listed in LIST.lock().iter() {
         // SAFETY: the entry holds the VM, and so its record; the caller's condition.
         unsafe { visit(argument, listed.id, listed.guest.record as *mut c_void) };
+    }
+}
+
+/// Whether there is more than one VM.
+pub(crate) fn are_several() -> bool {
+    !LIST.lock().is_empty()
+}
+
+/// All VMs but this one, with their guests if they are beside the first one.
+fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<LuaGuest>>)> {
+    let list = LIST.lock();
+    let beside = list.iter().map(|listed| (Arc::clone(&listed.vm), Some(Arc::clone(&listed.guest))));
+    let first = crate::inside::program().map(|vm| (Arc::clone(vm), None));
+    beside.chain(first).filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own)).collect()
+}
+
+/// Whether no other VM can run again by itself.
+pub(crate) fn all_others_are_stuck(own: &Vm) -> bool {
+    all_others(own).iter().all(|(vm, _)| vm.is_stuck())
+}
+
+/// Writes what the processes of all other VMs are doing, before a report of this one.
+pub(crate) fn report_the_others(own: &Vm) {
+    for (vm, guest) in all_others(own) {
+        let title = guest.map_or_else(|| "the first VM".to_owned(), |guest| guest.title());
+        let text = LuaGuest::describe(&vm, &title);
+        // SAFETY: the text is readable; it is copied.
+        unsafe { baton_lua_post_notice(text.as_ptr().cast(), text.len()) };
     }
 }
 

@@ -99,9 +99,15 @@ const void *baton_lua_finalizer_waits_for(
 /* Called before each call of a foreign function while `baton_calls_watched`. Inside the VM. */
 void baton_lua_before_foreign_call(
     lua_State *L, struct baton_process *process, lua_CFunction function);
+/* turns.c */
+void baton_turns_turn_on(void);
+void baton_lua_after_foreign_call(lua_State *L, struct baton_process *process);
+void baton_turns_unwind(struct baton_process *process, const void *where);
+
+/* policies.c */
 /* Returns 0 if the function belongs to no known module. */
 int baton_lua_policy_of_call(lua_CFunction function, struct baton_policy_of_call *policy);
-void baton_lua_policies_in_child(void);
+void baton_lua_policies_in_child(struct baton_process *survivor);
 
 /* retake_policy.c */
 /* Whether the running C function may give way in its middle. Returns 0 for no, 1 for yes, on its

@@ -18,6 +18,7 @@
 #include "calls/policies.h"
 #include "state/state.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -66,7 +67,10 @@ struct baton_module {
   const struct baton_built_in_policy *known;
   int is_declared;
   struct noted_functions *noted; /* NULL: none */
-  char name[LONGEST_NAME + 1]; /* the name that it was first required by */
+  struct baton_turns turns;
+  /* the name that it was first required by; that of its file while it is being loaded */
+  char name[LONGEST_NAME + 1];
+  int is_being_loaded;
 };
 
 static struct baton_module *modules; /* atomic; the last one that was added */
@@ -227,11 +231,46 @@ int baton_lua_policy_allows(lua_State *L, lua_CFunction function, void **object)
   return 1;
 }
 
+/* Whether one VM at a time may call the function. */
+static int needs_turn(const struct baton_module *module, lua_CFunction function) {
+  /* Relaxed: as in `policy_of`. */
+  const struct baton_built_in_policy *known = __atomic_load_n(&module->known, __ATOMIC_RELAXED);
+  const enum policy policy = policy_of(module, function);
+  if (known != NULL && known->is_one_vms) return 1;
+  return policy == SERIAL || (policy == EXCLUSIVE && known == NULL);
+}
+
+/* The name of the object file that a function is in, without its directory. */
+static const char *name_of_file(lua_CFunction function) {
+  Dl_info info;
+  const char *slash;
+  if (!dladdr((void *)(size_t)function, &info) || info.dli_fname == NULL) return "";
+  slash = strrchr(info.dli_fname, '/');
+  return slash != NULL ? slash + 1 : info.dli_fname;
+}
+
+/* Waits for the turn of the VM to call a function of the program's. A module whose opener is being
+   called is new. Inside the VM before and after. */
+static void begin_turn(lua_State *L, struct baton_process *process, struct baton_module *module,
+    lua_CFunction function) {
+  if (module == NULL) {
+    const char *name = name_of_file(function);
+    pthread_mutex_lock(&changing);
+    module = module_of(function, name);
+    if (module != NULL) module->is_being_loaded = 1;
+    pthread_mutex_unlock(&changing);
+  }
+  if (module != NULL && needs_turn(module, function))
+    baton_turns_begin(L, process, &module->turns, module->name);
+}
+
 const void *baton_lua_finalizer_waits_for(
     struct baton_process *process, lua_CFunction function, void *memory) {
   struct baton_module *module = find_by_address(function);
   const void *object = NULL;
   if (module == NULL) return NULL;
+  if (needs_turn(module, function) && baton_turns_are_others(process, &module->turns))
+    return &module->turns;
   if (policy_of(module, function) == SERIAL)
     object = module;
   else if (policy_of(module, function) == OBJECT)
@@ -296,6 +335,9 @@ void baton_lua_before_foreign_call(
     lua_State *L, struct baton_process *process, lua_CFunction function) {
   struct baton_module *module = find_by_address(function);
   void *object;
+  /* Relaxed: a VM beside the first one starts after it was set. */
+  if (__atomic_load_n(&baton_turns_are_on, __ATOMIC_RELAXED))
+    begin_turn(L, process, module, function);
   if (module == NULL) return;
   if (!may_overlap(module, function)) {
     while (wait_for_all(L, process, module)) {
@@ -440,6 +482,8 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
   module = module_of(loader, name);
   declared = find_declaration(name);
   if (module != NULL) {
+    if (module->is_being_loaded) snprintf(module->name, sizeof module->name, "%s", name);
+    module->is_being_loaded = 0;
     if (declared != NULL)
       change_policy(module, declared->policy, NULL);
     else if (known != NULL && module->policy == EXCLUSIVE && !module->is_declared)
@@ -544,7 +588,14 @@ void baton_lua_read_declarations(lua_State *L, const char *text) {
 }
 
 /* Another thread may have held the mutex when the program forked. */
-void baton_lua_policies_in_child(void) { pthread_mutex_init(&changing, NULL); }
+void baton_lua_policies_in_child(struct baton_process *survivor) {
+  struct baton_module *module;
+  pthread_mutex_init(&changing, NULL);
+  /* Other VMs, which may have had turns, are gone. */
+  for (module = first_module(); module != NULL; module = module->next)
+    memset(&module->turns, 0, sizeof module->turns);
+  survivor->turns_taken = NULL;
+}
 
 int baton_lua_policy_of_call(lua_CFunction function, struct baton_policy_of_call *policy) {
   const struct baton_module *module = find_by_address(function);

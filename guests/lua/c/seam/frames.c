@@ -279,4 +279,11 @@ void baton_lua_before_call(lua_State *L, lua_CFunction function) {
   if (process != NULL) baton_seam_hooks.before_foreign_call(L, process, function);
 }
 
+/* Called when it has returned. Inside the VM. */
+void baton_lua_after_call(lua_State *L) {
+  struct baton_process *process = baton_lua_running(L);
+  if (process != NULL && process->turns_taken != NULL)
+    baton_seam_hooks.after_foreign_call(L, process);
+}
+
 /* }====================================================== */

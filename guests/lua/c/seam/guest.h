@@ -49,6 +49,10 @@ struct baton_seam_hooks {
   /* Called before each call of a foreign function while `baton_calls_watched`. Inside the VM. */
   void (*before_foreign_call)(
       lua_State *L, struct baton_process *process, lua_CFunction function);
+  /* Called after such a call, if it has returned, and when the C stack is about to be cut at
+     `where`. Inside the VM. */
+  void (*after_foreign_call)(lua_State *L, struct baton_process *process);
+  void (*unwinds_calls)(struct baton_process *process, const void *where);
   /* Warns that the process calls on a state that another process runs on. Outside the VM. */
   void (*warn_of_foreign_state)(const struct baton_process *process);
   /* From the collector, inside the VM: decides whether to defer the finalizer whose call, with its

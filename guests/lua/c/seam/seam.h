@@ -42,13 +42,14 @@ struct lua_longjmp;
 
 void baton_lua_enter_cold(struct lua_State *L, uint32_t slow);
 
-#define lua_lock(L)                                                            \
+#define baton_seam_enter(L)                                                    \
   do {                                                                         \
     uint32_t baton_slow_ = baton_gate_enter();                                \
     if (__builtin_expect(baton_slow_ != 0, 0)) baton_lua_enter_cold(L, baton_slow_); \
   } while (0)
 
 #if !defined(BATON_IN_LDO)
+#define lua_lock(L) baton_seam_enter(L)
 #define lua_unlock(L) ((void)(L), baton_gate_leave())
 #else
 /*
@@ -79,11 +80,20 @@ void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
 /*
 ** precallC of ldo.c has a parameter `f`: the C function that it calls between lua_unlock and
 ** lua_lock. Before that call, it may have to wait for a retaken call with the same object
-** (policies.c). In all other functions `f` is this constant, and the compiler removes the check.
+** (policies.c), or for its VM's turn in the module (turns.c), which ends after the call. In all other
+** functions `f` is this constant, and the compiler removes the checks.
 */
 enum { f = 0 };
 extern __attribute__((visibility("hidden"))) int baton_calls_watched;
 void baton_lua_before_call(struct lua_State *L, int (*function)(struct lua_State *L));
+void baton_lua_after_call(struct lua_State *L);
+
+#define lua_lock(L)                                                                     \
+  do {                                                                                  \
+    baton_seam_enter(L);                                                                \
+    if (!__builtin_constant_p(f) && __builtin_expect(baton_calls_watched, 0))           \
+      baton_lua_after_call(L);                                                          \
+  } while (0)
 
 #define lua_unlock(L)                                                                   \
   do {                                                                                  \

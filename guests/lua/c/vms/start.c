@@ -3,6 +3,7 @@
 ** closes.
 */
 #include "vms/vms.h"
+#include "calls/calls.h"
 #include "program/program.h"
 #include "sharing/sharing.h"
 #include "lualib.h"
@@ -82,6 +83,7 @@ static uint64_t start_with(
     baton_lua_free_vm(vm);
     return 0;
   }
+  baton_turns_turn_on();
   start->id = baton_vms_next_id();
   id = baton_vms_start(vm, main, start->id, start->name, cpu, message, size);
   if (id == 0) free(main); /* the rest was freed with the executor */

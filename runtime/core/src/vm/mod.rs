@@ -126,7 +126,7 @@ mod lock;
 mod preempt;
 mod switch;
 
-pub use api::shared::{SharedCase, Sleeper};
+pub use api::shared::{SharedCase, Sleeper, wake_from_outside};
 pub use api::spawn::{LastAccount, SpawnError, Spawned};
 pub use ext::look::{NoLook, Times, View};
 pub use ext::simulation::Steps;
@@ -343,6 +343,8 @@ pub struct Vm {
     life: OnceLock<Arc<api::shared::Life>>,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
+    /// Whether the idle owner knows of nothing in this VM that could end its wait.
+    is_stuck: AtomicBool,
     looks: Asked<look::Look>,
     monitor: Arc<Monitor>,
     /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
@@ -429,6 +431,7 @@ impl Vm {
                 .ok()
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
+            is_stuck: AtomicBool::new(false),
             looks: Asked::default(),
             monitor,
             watch: Mutex::new(decide::PollState::default()),

@@ -71,6 +71,18 @@ impl Sleeper {
     }
 }
 
+/// Wakes processes, from any thread, in a VM or in none. `pass_on` is for calls that went to VMs that
+/// have ended meanwhile.
+pub fn wake_from_outside(mut wakes: Wakes<Sleeper>, pass_on: impl Fn() -> Wakes<Sleeper>) {
+    while !wakes.is_empty() {
+        let mut is_lost = false;
+        for (_, sleeper) in wakes {
+            is_lost |= !sleeper.wake();
+        }
+        wakes = if is_lost { pass_on() } else { Wakes::default() };
+    }
+}
+
 /// One case of a select: a channel that several VMs share.
 #[derive(Debug)]
 pub enum SharedCase<'a, M> {

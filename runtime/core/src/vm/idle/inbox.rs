@@ -251,6 +251,10 @@ impl Inside<'_> {
             }
             AfterReport::HasEnded => {}
         }
+        if dead {
+            // SeqCst: as in `mark_stuck`. What has ended the wait is still in the inbox.
+            self.is_stuck.store(false, std::sync::atomic::Ordering::SeqCst);
+        }
         self.park.finish();
         // AcqRel: pairs with `request`.
         let requests = self.requests.fetch_and(
@@ -280,7 +284,28 @@ impl Inside<'_> {
     }
 }
 
+impl Inside<'_> {
+    /// For [`Guest::deadlocked`](crate::guest::Guest::deadlocked): notes, until the VM's wait ends,
+    /// that only another VM could end it. Call it before looking at the other VMs: of two VMs that
+    /// do so at the same time, at least one then sees that the other one is stuck. Look at this VM
+    /// last: another one may have posted something for it, and be stuck since.
+    pub fn mark_stuck(&self) {
+        // SeqCst: a store here and a load in `is_stuck` of another VM, in both VMs, must not both
+        // miss the other's.
+        self.is_stuck.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
 impl Vm {
+    /// Whether the VM waits, marked as stuck, and nothing has come for it. Who has posted something
+    /// for it before calls this sees that, or that its wait has ended.
+    pub fn is_stuck(&self) -> bool {
+        // SeqCst: as in `mark_stuck`.
+        self.is_stuck.load(std::sync::atomic::Ordering::SeqCst)
+            && self.inbox.is_empty()
+            && !self.signal_is_due()
+    }
+
     /// Whether a signal handler has made a request or used a waker, or another thread wants to
     /// look.
     pub(in crate::vm) fn signal_is_due(&self) -> bool {
