@@ -142,7 +142,7 @@ LUALIB_API void luaL_requiref(lua_State *L, const char *name, lua_CFunction open
 
 /* Finalizers of the guest that neither wait nor call back. Written when modules are opened: inside
    the VM, or before there are other processes. */
-static lua_CFunction quick[8];
+static lua_CFunction quick[16];
 
 void baton_lua_note_quick_finalizer(lua_CFunction function) {
   size_t i;

@@ -13,4 +13,7 @@ static int open_module(lua_State *L) {
   return 1;
 }
 
-void baton_vms_install(void) { baton_lua_note_vm_module(open_module); }
+void baton_vms_install(void) {
+  baton_lua_note_vm_module(open_module);
+  baton_sharing_install();
+}
