@@ -401,19 +401,88 @@ enum baton_case_kind {
   BATON_CASE_ALARM,
   BATON_CASE_DESCRIPTOR,
   BATON_CASE_CLOSED, /* ready, as the case of a closed channel is */
-  BATON_CASE_READY
+  BATON_CASE_READY,
+  BATON_CASE_SHARED_RECEIVE, /* of a channel that several VMs share */
+  BATON_CASE_SHARED_SEND
 };
 
 struct baton_case {
   int kind;
   uint32_t wants; /* of a descriptor: BATON_WANTS_READ, ... */
-  uint64_t id;    /* the object's; a descriptor's number */
-  uint64_t value; /* to send */
+  uint64_t id;    /* the object's; a descriptor's number; a pointer to a shared channel */
+  uint64_t value; /* to send; a pointer to a shared channel's message */
 };
 /* Waits for the first of the cases. Writes a message and returns BATON_TIMED_OUT if a case cannot
-   be waited for. BATON_MISUSE: the calling process holds that mutex, or is that process. */
+   be waited for. BATON_MISUSE: the calling process holds that mutex, or is that process. The
+   messages for shared channels are the caller's no longer, sent or not. A received one is the
+   result's value. */
 BATON_INSIDE struct baton_wake baton_select(const void *vm, const struct baton_case *cases,
     size_t count, baton_timeout timeout, char *message, size_t size);
+
+/* }====================================================== */
+
+/* {======================================================
+** Objects that several VMs share
+**
+** They lie outside of all heaps and count their references. The function that makes one returns the
+** first reference. An object lives until the last one was given back.
+** ======================================================= */
+
+/* What the messages of a channel are. Any thread may call these functions. */
+struct baton_message_kind {
+  size_t (*size)(const void *message);
+  void (*free)(void *message);
+};
+
+/* A channel for at most `capacity` messages of at most `bytes` bytes together. A larger message is
+   let in alone. `capacity` is at least 1. `kind` lives as long as the program. */
+struct baton_shared_channel;
+BATON_ANY_THREAD struct baton_shared_channel *baton_shared_channel_new(uint64_t capacity,
+    uint64_t bytes, const char *name, const struct baton_message_kind *kind);
+BATON_ANY_THREAD void baton_shared_channel_hold(struct baton_shared_channel *channel);
+BATON_ANY_THREAD void baton_shared_channel_release(struct baton_shared_channel *channel);
+BATON_ANY_THREAD uint64_t baton_shared_channel_length(const struct baton_shared_channel *channel);
+/* Writes its name, or nothing. */
+BATON_ANY_THREAD void baton_shared_channel_name(
+    const struct baton_shared_channel *channel, char *name, size_t size);
+/* Sends a message. Unless the reason is BATON_DONE, it is still the caller's. */
+BATON_INSIDE struct baton_wake baton_shared_send(const void *vm,
+    struct baton_shared_channel *channel, void *message, baton_timeout timeout);
+/* Receives a message, which is the value. */
+BATON_INSIDE struct baton_wake baton_shared_receive(
+    const void *vm, struct baton_shared_channel *channel, baton_timeout timeout);
+/* Gives back a message that was received last. It is the next one again. */
+BATON_INSIDE void baton_shared_give_back(
+    const void *vm, struct baton_shared_channel *channel, void *message);
+BATON_INSIDE void baton_shared_close(const void *vm, struct baton_shared_channel *channel);
+/* The same, by a thread that is in no VM or does not know in which one. */
+BATON_ANY_THREAD void baton_shared_close_from_outside(struct baton_shared_channel *channel);
+
+/* Words of 64 bits, counted from 0. All accesses are sequentially consistent. An index that is too
+   large ends the program. */
+struct baton_words;
+/* Returns NULL without memory for them. */
+BATON_ANY_THREAD struct baton_words *baton_words_new(uint64_t count);
+BATON_ANY_THREAD void baton_words_hold(struct baton_words *words);
+BATON_ANY_THREAD void baton_words_release(struct baton_words *words);
+BATON_ANY_THREAD uint64_t baton_words_count(const struct baton_words *words);
+BATON_ANY_THREAD int64_t baton_words_load(const struct baton_words *words, uint64_t index);
+BATON_ANY_THREAD void baton_words_store(
+    struct baton_words *words, uint64_t index, int64_t value);
+/* Both return the old value. A sum wraps around. */
+BATON_ANY_THREAD int64_t baton_words_add(struct baton_words *words, uint64_t index, int64_t n);
+BATON_ANY_THREAD int64_t baton_words_exchange(
+    struct baton_words *words, uint64_t index, int64_t value);
+/* Sets a word if it has the expected value. Returns whether it had. `expected` becomes the value
+   that it had. */
+BATON_ANY_THREAD int baton_words_compare(
+    struct baton_words *words, uint64_t index, int64_t *expected, int64_t value);
+/* Waits for a wake-up, unless the word differs from `expected`: BATON_DONE in both cases. */
+BATON_INSIDE struct baton_wake baton_words_wait(const void *vm, struct baton_words *words,
+    uint64_t index, int64_t expected, baton_timeout timeout);
+/* Wakes up to `n` processes of any VM. Returns how many. */
+BATON_INSIDE uint64_t baton_words_wake(
+    const void *vm, struct baton_words *words, uint64_t index, uint64_t n);
 
 /* }====================================================== */
 

@@ -152,6 +152,7 @@ mod commands;
 mod descriptors;
 mod objects;
 mod select;
+mod shared;
 mod signals;
 mod threads;
 mod turns;

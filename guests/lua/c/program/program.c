@@ -9,6 +9,7 @@
 #include "process/process.h"
 #include "calls/calls.h"
 #include "copying/copying.h"
+#include "sharing/sharing.h"
 #include "debugger/debugger.h"
 #include "state/state.h"
 #include "lualib.h"
@@ -54,6 +55,7 @@ void baton_lua_openlibs(lua_State *L) {
   lua_pop(L, 1);
   baton_lua_open_require(L);
   baton_copying_open(L);
+  baton_sharing_open(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, open_vm_module);
   lua_setfield(L, -2, "baton.vm");

@@ -42,7 +42,13 @@ struct baton_sealed {
   const void *seal;
 };
 /* The kinds of our objects, after `enum baton_object` */
-enum { BATON_SEALED_PROCESS = BATON_ALARM + 1, BATON_SEALS };
+enum {
+  BATON_SEALED_PROCESS = BATON_ALARM + 1,
+  BATON_SEALED_SHARED_CHANNEL, /* a channel between VMs */
+  BATON_SEALED_MESSAGE,        /* a message for one */
+  BATON_SEALED_WORDS,
+  BATON_SEALS
+};
 /* The seal at the beginning of each object of that kind. */
 const void *baton_lua_seal(int kind);
 /* The object at `index` if it is of that kind, whatever its metatable is. Otherwise the first

@@ -27,7 +27,7 @@ static int begin(lua_State *L) {
   }
   baton_lua_openlibs(L);
   baton_vms_push_serve(L);
-  for (link = 0; link < BATON_LINKS; link++) baton_between_push(L, start->links[link]);
+  for (link = 0; link < BATON_LINKS; link++) baton_sharing_push_channel(L, start->links[link]);
   lua_pushinteger(L, (lua_Integer)start->id);
   /* Only the VM takes it. When it has ended without that, nobody else runs. */
   block = start->block;
@@ -48,7 +48,7 @@ static void free_start(struct baton_vm_start *start) {
   int link;
   if (start->block != NULL) baton_block_free(start->block);
   for (link = 0; link < BATON_LINKS; link++)
-    if (start->links[link] != NULL) baton_between_release(start->links[link]);
+    if (start->links[link] != NULL) baton_shared_channel_release(start->links[link]);
   free(start);
 }
 
@@ -59,7 +59,7 @@ static struct baton_vm_start *make_start(lua_State *L, struct baton_block *block
   start->block = block;
   strncpy(start->name, lua_tostring(L, 1), sizeof start->name - 1);
   for (link = 0; link < BATON_LINKS; link++)
-    start->links[link] = baton_between_hold(L, 4 + link);
+    start->links[link] = baton_sharing_hold_channel(L, 4 + link);
   start->ignores_environment =
       lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV") != LUA_TNIL && lua_toboolean(L, -1);
   lua_pop(L, 1);
@@ -119,7 +119,7 @@ int baton_vms_start_one(lua_State *L) {
 void baton_vms_closes(struct baton_vm *vm) {
   struct baton_vm_start *start = vm->start;
   int link;
-  for (link = 0; link < BATON_LINKS; link++) baton_between_close(start->links[link]);
+  for (link = 0; link < BATON_LINKS; link++) baton_shared_close_from_outside(start->links[link]);
 }
 
 /* Called before the record of a VM is freed. */
@@ -129,4 +129,5 @@ static void forget_start(struct baton_vm *vm) {
 
 void baton_vms_install(void) {
   baton_lua_note_vms(baton_vms_open_module, forget_start, baton_vms_halt_others);
+  baton_sharing_install();
 }

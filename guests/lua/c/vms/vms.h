@@ -53,7 +53,7 @@ enum { BATON_REQUESTS, BATON_LIFE, BATON_ENDED, BATON_LINKS };
 /* What a VM begins with. Immutable but for the block, until the VM's record is freed. */
 struct baton_vm_start {
   struct baton_block *block; /* the arguments of its first function; the VM takes it */
-  void *links[BATON_LINKS];
+  struct baton_shared_channel *links[BATON_LINKS];
   uint64_t id;
   int ignores_environment; /* as the option -E says */
   char name[BATON_VM_NAME];

@@ -256,26 +256,32 @@ impl Inside<'_> {
         (TicketAndWait { wait, ticket }, entered)
     }
 
-    /// Waits until a ticket is called. A process that was killed after that does not go on.
+    /// Waits until a ticket is called.
     fn await_call(
         &self,
         entry: &TicketAndWait,
         entered: Entered,
         deadline: Deadline,
     ) -> WakeReason {
-        let reason = match entered {
-            Entered::IsCalled(_) => WakeReason::Done,
-            Entered::Waits(_) => {
-                self.block_on(|sched| sched.shared_wait(entry.wait, deadline))
-                    .reason
+        match entered {
+            Entered::IsCalled(_) => {
+                self.end_shared_wait(entry.wait);
+                WakeReason::Done
             }
-        };
-        self.end_shared_wait(entry.wait);
+            Entered::Waits(_) => self.await_wake_up(entry.wait, deadline),
+        }
+    }
+
+    /// Waits for the wake-up of a wait, and forgets that. A process that was killed after its
+    /// wake-up is `Killed`.
+    fn await_wake_up(&self, wait: SharedWaitId, deadline: Deadline) -> WakeReason {
+        let wake = self.block_on(|sched| sched.shared_wait(wait, deadline));
+        self.end_shared_wait(wait);
         let is_killed = |sched: &mut Scheduler<Context>| {
             let me = sched.current();
             me.is_some_and(|me| sched.kill_is_due(me))
         };
-        match reason {
+        match wake.reason {
             WakeReason::Done if self.sched(is_killed) => WakeReason::Killed,
             reason => reason,
         }
@@ -366,10 +372,7 @@ impl Inside<'_> {
             self.end_shared_wait(wait);
             return WakeReason::Done;
         };
-        let reason = self
-            .block_on(|sched| sched.shared_wait(wait, deadline))
-            .reason;
-        self.end_shared_wait(wait);
+        let reason = self.await_wake_up(wait, deadline);
         let was_woken = words.leave(index, ticket);
         match reason {
             WakeReason::TimedOut if was_woken => WakeReason::Done,
