@@ -78,6 +78,15 @@ end
 -- A message handler: keeps the error and where it was raised.
 local function with_trace(err) return { err, traceback(nil, 2) } end
 
+-- Calls f. Returns true and its results, or false and {error, traceback}. An error for want of
+-- memory has no traceback: Lua calls no handler then.
+local function caught(ok, ...)
+  local failure = ...
+  if ok or type(failure) == "table" then return ok, ... end
+  return ok, { failure }
+end
+local function try(f, ...) return caught(xpcall(f, with_trace, ...)) end
+
 -- The error of another VM, for this one. Strings get the traceback of the other VM.
 local function foreign_error(failure, name)
   local err, trace = failure[1], failure[2]
@@ -123,13 +132,13 @@ local function run_call(message)
   local answered = false
   local guard <close> = closing(function()
     calls[message.key] = nil
-    if not answered then
+    if not answered and not ending_reason then -- else the end of this VM is the answer
       message.reply:send({ ok = false, failure = { "the call was killed" } }, 0)
     end
   end)
-  local outcome = pack(xpcall(function()
+  local outcome = pack(try(function()
     return find(message)(unpack(message, 1, message.n))
-  end, with_trace))
+  end))
   send_outcome(message.reply, nil, unpack(outcome, 1, outcome.n))
   answered = true
 end
@@ -365,7 +374,7 @@ local function serve(requests, life, ended, id, settings, main, ...)
     life:close()
   end)
   begin(settings)
-  local could, entry = xpcall(load_main, with_trace, main)
+  local could, entry = try(load_main, main)
   if not could then
     word = "done"
     return send_outcome(life, "loaded", false, entry)
@@ -373,7 +382,7 @@ local function serve(requests, life, ended, id, settings, main, ...)
   start_listener(requests)
   life:send { word = "loaded", ok = true, serves = exports ~= nil }
   if not entry then process.event():wait() end -- until it is killed
-  local outcome = pack(xpcall(entry, with_trace, ...))
+  local outcome = pack(try(entry, ...))
   send_outcome(life, "done", unpack(outcome, 1, outcome.n))
   word = "done"
 end
@@ -399,6 +408,6 @@ function vm.proxy(f)
 end
 
 internal.wrong, internal.check_options, internal.check_positive = wrong, check_options, check_positive
-internal.closing, internal.with_trace, internal.foreign_error = closing, with_trace, foreign_error
+internal.closing, internal.try, internal.foreign_error = closing, try, foreign_error
 internal.builtin, internal.spawn_builtin = builtin, spawn_builtin
 return serve

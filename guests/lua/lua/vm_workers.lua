@@ -2,10 +2,10 @@
 local vm, internal = ...
 local process = require "baton.process"
 local wrong, check_options, check_positive = internal.wrong, internal.check_options, internal.check_positive
-local closing, with_trace, foreign_error = internal.closing, internal.with_trace, internal.foreign_error
+local closing, try, foreign_error = internal.closing, internal.try, internal.foreign_error
 local choose, spawn = process.select, process.spawn
 local pack, unpack = table.pack, table.unpack
-local xpcall, pcall, error, type, require = xpcall, pcall, error, type, require
+local pcall, error, type, require = pcall, error, type, require
 local ipairs, setmetatable, min, max = ipairs, setmetatable, math.min, math.max
 
 local JOBS_FOR_EACH = 8 -- the default size of a chunk gives each worker so many
@@ -19,7 +19,7 @@ function internal.builtin.map(jobs, answers, f)
   for job in jobs:values() do
     local answer = { first = job.first, n = job.n }
     for i = 1, job.n do
-      local outcome = pack(xpcall(f, with_trace, job[i], job.first + i - 1))
+      local outcome = pack(try(f, job[i], job.first + i - 1))
       if not outcome[1] then
         answers:send { failed = job.first + i - 1, failure = outcome[2] }
         return

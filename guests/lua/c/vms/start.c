@@ -34,7 +34,8 @@ static int begin(lua_State *L) {
   start->block = NULL;
   count = baton_copy_in(L, block);
   lua_call(L, BATON_LINKS + 1 + count, 0);
-  lua_pushinteger(L, EXIT_SUCCESS);
+  lua_settop(L, 0);
+  lua_pushinteger(L, baton_lua_wait_for_rest(L));
   return 1;
 }
 

@@ -5,7 +5,7 @@ local vm = require "baton.vm"
 
 local case = {}
 
-local function serving() return check.that(vm.spawn "vms_functions") end
+local function serving() return check.that(vm.spawn "vms.modules.functions") end
 
 local function ended(w)
   w:kill()
@@ -22,16 +22,16 @@ end
 
 function case.a_name_with_a_dot_is_a_field_of_a_module()
   local w = vm.spawn(function() require("baton.process").sleep(3600) end)
-  check.equal(w:call("vms_functions.double", 3), 6)
+  check.equal(w:call("vms.modules.functions.double", 3), 6)
   check.equal(w:call("string.rep", "ab", 2), "abab")
-  check.raises("has no function 'vms_functions.nothing'", w.call, w, "vms_functions.nothing")
+  check.raises("has no function 'vms.modules.functions.nothing'", w.call, w, "vms.modules.functions.nothing")
   ended(w)
 end
 
 function case.an_error_is_raised_here_with_the_traceback_of_there()
   local w = serving()
   local why = check.raises("this is wrong", w.call, w, "fail", "this is wrong")
-  check.matches(why, "in VM 'vms_functions':\nstack traceback:")
+  check.matches(why, "in VM 'vms.modules.functions':\nstack traceback:")
   check.raises("has no function 'nothing'", w.call, w, "nothing")
   check.equal(w:call("double", 1), 2)
   ended(w)
@@ -57,17 +57,19 @@ end
 
 function case.a_killed_caller_kills_its_call()
   local w = serving()
+  local before = w:stats().processes
   local caller = process.spawn({ quiet = true }, function() w:call "wait" end)
-  check.eventually(function() return w:stats().processes == 4 end, "the call runs")
+  check.eventually("the call runs", function() return w:stats().processes > before end)
   caller:kill()
-  check.eventually(function() return w:stats().processes == 3 end, "the call has ended")
+  check.eventually("the call has ended", function() return w:stats().processes == before end)
   ended(w)
 end
 
 function case.the_end_of_a_vm_ends_the_calls_that_wait_for_it()
   local w = serving()
+  local before = w:stats().processes
   local caller = process.spawn(function() return w:call "wait" end)
-  check.eventually(function() return w:stats().processes == 4 end, "the call runs")
+  check.eventually("the call runs", function() return w:stats().processes > before end)
   w:kill()
   check.results("caller", { n = 3, true, nil, "dead" }, caller:join())
   w:join()
@@ -130,7 +132,10 @@ function case.many_processes_call_many_vms()
   process.scope(function(scope)
     for i = 1, 20 do
       scope:spawn(function()
-        for round = 1, 25 do sum = sum + all[(i + round) % 4 + 1]:call("double", 1) end
+        for round = 1, 25 do
+          local got = all[(i + round) % 4 + 1]:call("double", 1)
+          sum = sum + got
+        end
       end)
     end
   end)

@@ -30,12 +30,12 @@ function case.nil_results_and_arguments_keep_their_places()
 end
 
 function case.a_module_is_required_there_and_its_function_called()
-  local w = check.that(vm.spawn("vms_function", 20))
+  local w = check.that(vm.spawn("vms.modules.doubling", 20))
   check.results("join", { true, 40 }, w:join())
 end
 
 function case.a_module_with_functions_serves_calls_until_it_is_killed()
-  local w = check.that(vm.spawn("vms_functions"))
+  local w = check.that(vm.spawn("vms.modules.functions"))
   check.equal(w:call("double", 21), 42)
   check.equal(w:call("count"), 1)
   check.equal(w:call("count"), 2)
@@ -48,20 +48,20 @@ function case.a_module_with_functions_serves_calls_until_it_is_killed()
 end
 
 function case.a_module_that_is_not_there_is_an_answer()
-  local w, why = vm.spawn "vms_missing"
+  local w, why = vm.spawn "vms.modules.missing"
   check.equal(w, nil)
-  check.matches(why, "module 'vms_missing' not found")
+  check.matches(why, "module 'vms.modules.missing' not found")
 end
 
 function case.a_module_that_fails_to_load_gives_its_error_and_traceback()
-  local w, why = vm.spawn "vms_failing"
+  local w, why = vm.spawn "vms.modules.failing"
   check.equal(w, nil)
   check.matches(why, "cannot load this")
-  check.matches(why, "in VM 'vms_failing'")
+  check.matches(why, "in VM 'vms.modules.failing'")
 end
 
 function case.a_module_that_returns_neither_function_nor_table_is_refused()
-  local w, why = vm.spawn "vms_number"
+  local w, why = vm.spawn "vms.modules.number"
   check.equal(w, nil)
   check.matches(why, "returned a number: a VM needs a function, or a table with functions")
 end
@@ -139,18 +139,18 @@ function case.a_vm_starts_vms()
 end
 
 function case.a_vm_ends_when_its_processes_have_ended()
+  local before = process.now()
   local w = vm.spawn(function()
     local process = require "baton.process"
     process.spawn(function() process.sleep(0.05) end)
     return "first"
   end)
-  local before = process.now()
   check.results("join", { true, "first" }, w:join())
   check.that(process.now() - before >= 0.04)
 end
 
 function case.a_join_with_a_timeout_times_out_and_the_vm_lives_on()
-  local w = vm.spawn "vms_functions"
+  local w = vm.spawn "vms.modules.functions"
   check.results("join", { n = 2, nil, "timeout" }, w:join(0.01))
   check.equal(w:call("double", 1), 2)
   w:kill()
