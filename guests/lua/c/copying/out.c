@@ -231,8 +231,8 @@ static enum baton_copy_status walk(struct baton_writer *w) {
 /* Takes a reference to what the userdata on the top of the stack stands for. Outside the VM. */
 static enum baton_copy_status hold_top(struct baton_writer *w, struct baton_reference *reference) {
   reference->kind = baton_copy_kind_of(w->L, lua_gettop(w->L));
-  if (reference->kind == NULL) return BATON_REFUSED;
   w->why = NULL;
+  if (reference->kind == NULL) return BATON_REFUSED;
   reference->object = reference->kind->hold(w->L, lua_gettop(w->L), &w->why);
   return reference->object != NULL ? BATON_COPIED : BATON_REFUSED;
 }
