@@ -42,7 +42,7 @@ struct baton_sealed {
   const void *seal;
 };
 /* The kinds of our objects, after `enum baton_object` */
-enum { BATON_SEALED_PROCESS = BATON_ALARM + 1, BATON_SEALS };
+enum { BATON_SEALED_PROCESS = BATON_ALARM + 1, BATON_SEALED_FROZEN, BATON_SEALS };
 /* The seal at the beginning of each object of that kind. */
 const void *baton_lua_seal(int kind);
 /* The object at `index` if it is of that kind, whatever its metatable is. Otherwise the first
