@@ -131,6 +131,8 @@ copying! {
         the_collector_finds_nothing_amiss_in_any_mode,
         processes_copy_beside_each_other,
         a_killed_process_leaves_nothing_behind,
+        without_memory_for_a_copy_there_is_luas_error,
+        without_memory_for_a_frozen_value_there_is_luas_error,
         too_many_values_are_a_stack_overflow;
     mod frozen_sent from "copying/frozen_sent.lua":
         a_message_has_a_reference_to_it,

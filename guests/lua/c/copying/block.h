@@ -3,9 +3,10 @@
 **
 ** A block is one row of bytes: the values that are sent, and then the contents of the objects that
 ** they refer to. An object is a string, a table, a function, its code (a prototype), a variable
-** that functions share (an upvalue) or a userdata. Objects are numbered from 0 in the order in which
-** the writer meets them. At the first place an object is there as new; at all others, as its number.
-** The contents of the objects follow in the order of the numbers, so that neither side recurses.
+** that functions share (an upvalue) or a userdata. Objects are numbered from 0 in the order in
+** which the writer meets them. At the first place an object is there as new; at all others, as its
+** number. The contents of the objects follow in the order of the numbers, so that neither side
+** recurses.
 **
 **   block    value* contents*
 **   contents of a table      slots:u32 pairs:u32 value{slots} (key:value value){pairs}

@@ -5,8 +5,8 @@
 ** which has the VM's reference to the image. A weak table finds views and holders by the addresses
 ** of what they stand for. So there is one view of a table at a time, and `==` compares.
 **
-** The interpreter's loop reads through `get`. That allocates nothing: where an object has to be made,
-** it leaves the work to __index, a function of C.
+** The interpreter's loop reads through `get`. That allocates nothing: where an object has to be
+** made, it leaves the work to __index, a function of C.
 */
 #include "copying/frozen.h"
 #include "state/checks.h"
