@@ -44,6 +44,7 @@ struct baton_sealed {
 /* The kinds of our objects, after `enum baton_object` */
 enum {
   BATON_SEALED_PROCESS = BATON_ALARM + 1,
+  BATON_SEALED_FROZEN,
   BATON_SEALED_SHARED_CHANNEL, /* a channel between VMs */
   BATON_SEALED_MESSAGE,        /* a message for one */
   BATON_SEALED_WORDS,
