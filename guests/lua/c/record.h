@@ -95,7 +95,7 @@ struct baton_vm {
   uint32_t steps, steps_left;
   struct baton_use *busy[1 << BATON_BUSY_BITS]; /* hash table by object (see objects_in_use.c) */
   int busy_count;
-  uint64_t collections;        /* how often the collector was called while not stopped */
+  uint64_t collections;        /* how often the collector began or continued after a finalizer */
   unsigned char is_generational; /* the collector's mode, as the program has set it */
   /* a long piece of the collector's work was put off, so that others run before it; and the debt
      then, in bytes */

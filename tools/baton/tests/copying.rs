@@ -5,7 +5,7 @@
 
 mod harness;
 
-use harness::{Run, assert_all_cases_named, lua_dir};
+use harness::{Run, assert_all_cases_named, cases, lua_dir};
 use std::ffi::{c_int, c_void};
 
 /// What the executable runs in place of the tests.
@@ -131,5 +131,38 @@ copying! {
         the_collector_finds_nothing_amiss_in_any_mode,
         processes_copy_beside_each_other,
         a_killed_process_leaves_nothing_behind,
+        without_memory_for_a_copy_there_is_luas_error,
+        without_memory_for_a_frozen_value_there_is_luas_error,
         too_many_values_are_a_stack_overflow;
+    mod frozen_sent from "copying/frozen_sent.lua":
+        a_message_has_a_reference_to_it,
+        another_heap_reads_it,
+        it_outlives_the_heap_that_made_it,
+        a_block_that_nobody_reads_releases_it;
+}
+
+cases! {
+    mod frozen from "copying/frozen.lua":
+        every_kind_of_value_is_read,
+        keys_of_every_kind_are_found,
+        nested_values_are_the_same_each_time,
+        shared_tables_and_cycles_are_kept,
+        a_frozen_value_is_iterated,
+        holes_are_nil,
+        a_change_is_refused_with_the_name_of_the_field,
+        the_original_may_change_afterwards,
+        plain_and_frozen_values_are_returned_as_they_are,
+        what_cannot_be_frozen_is_refused_with_its_path,
+        a_thawed_copy_is_plain,
+        a_frozen_value_in_another_is_a_reference,
+        a_class_gives_its_methods,
+        a_million_tables_in_each_other_are_frozen,
+        a_long_chain_of_frozen_values_is_freed,
+        a_million_entries_are_read,
+        random_tables_read_the_same_frozen_and_plain,
+        memory_of_frozen_values_is_given_back,
+        the_collector_may_run_at_any_read,
+        finalizers_may_read_in_the_middle_of_a_collection,
+        processes_read_beside_each_other,
+        the_library_debug_cannot_break_it;
 }

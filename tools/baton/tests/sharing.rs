@@ -1,10 +1,28 @@
-//! Tests objects that several VMs share, within one VM: channels, words.
+//! Tests objects that several VMs share, within one VM: channels, words, buffers.
 
 mod harness;
 
 use harness::{baton, cases};
 
 cases! {
+    mod buffers from "sharing/buffers.lua":
+        a_buffer_is_zero_or_a_copy_of_a_string,
+        a_large_buffer_is_zero_at_both_ends,
+        numbers_of_all_types_come_back,
+        a_number_that_does_not_fit_raises_and_writes_nothing,
+        positions_out_of_the_buffer_raise,
+        pack_and_unpack_are_those_of_string,
+        strings_of_any_length_are_unpacked,
+        ranges_are_those_of_string_sub,
+        a_slice_shares_the_bytes_and_keeps_them,
+        the_ffi_takes_a_buffer_as_a_pointer_to_its_bytes,
+        a_frozen_buffer_is_read_only_and_sent_by_reference,
+        a_buffer_that_is_neither_moved_nor_frozen_is_refused,
+        a_moved_buffer_is_closed_with_its_slices_and_not_copied,
+        what_was_moved_and_never_received_comes_back,
+        a_mover_is_good_for_one_message,
+        memory_of_lost_buffers_is_given_back,
+        misuse_raises;
     mod channel from "sharing/channel.lua":
         it_holds_as_many_messages_as_its_capacity,
         its_capacity_is_64_by_default,

@@ -2,10 +2,11 @@
 ** The form of a block, and what the files that write and read it share.
 **
 ** A block is one row of bytes: the values that are sent, and then the contents of the objects that
-** they refer to. An object is a string, a table, a function, its code (a prototype), a variable that
-** functions share (an upvalue) or a userdata. Objects are numbered from 0 in the order in which the
-** writer meets them. At the first place an object is there as new; at all others, as its number.
-** The contents of the objects follow in the order of the numbers, so that neither side recurses.
+** they refer to. An object is a string, a table, a function, its code (a prototype), a variable
+** that functions share (an upvalue) or a userdata. Objects are numbered from 0 in the order in
+** which the writer meets them. At the first place an object is there as new; at all others, as its
+** number. The contents of the objects follow in the order of the numbers, so that neither side
+** recurses.
 **
 **   block    value* contents*
 **   contents of a table      slots:u32 pairs:u32 value{slots} (key:value value){pairs}
@@ -87,6 +88,7 @@ struct baton_writer {
   TValue refused;   /* the value that cannot be sent, */
   uint32_t in;      /* in the object of this number */
   const char *why;  /* NULL: its type says it */
+  int freezes;      /* the values become a frozen value, so functions in Lua are refused */
   const TValue *first; /* the values that are sent, on the stack */
   int values;
   struct baton_met few_objects[BATON_FEW_OBJECTS];
@@ -123,7 +125,7 @@ static inline void baton_put(struct baton_writer *w, const void *bytes, size_t s
 /* }====================================================== */
 
 /* {======================================================
-** objects.c: what the writer has met
+** block.c: the objects that a writer has met
 ** ======================================================= */
 
 void baton_met_begin(struct baton_writer *w);
@@ -135,11 +137,13 @@ uint32_t baton_meet(struct baton_writer *w, GCObject *object, uint32_t parent, i
 /* }====================================================== */
 
 /* {======================================================
-** known.c: what both sides know by a name. All but the first inside the VM.
+** known.c: what both sides know by a name. All but the first two inside the VM.
 ** ======================================================= */
 
 /* vm.class */
 int baton_copy_class(lua_State *L);
+/* Pushes the metatable of a class, or nil. */
+void baton_copy_push_class(lua_State *L, const char *name, size_t length);
 
 /* The table of classes: metatables by their names, and names by their metatables. */
 Table *baton_copy_classes(lua_State *L);
@@ -156,6 +160,9 @@ const TValue *baton_copy_function_named(lua_State *L, const TValue *name);
 #define BATON_REFUSAL 1024
 void baton_copy_explain(
     struct baton_writer *w, const char *verb, const char *name, char text[BATON_REFUSAL]);
+
+/* out.c. As baton_copy_out, with one value. What cannot be frozen is refused. */
+struct baton_block *baton_copy_to_freeze(lua_State *L, int index);
 
 /* {======================================================
 ** functions.c: the contents of functions and their code

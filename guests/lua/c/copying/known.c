@@ -53,6 +53,13 @@ int baton_copy_class(lua_State *L) {
   return 1;
 }
 
+void baton_copy_push_class(lua_State *L, const char *name, size_t length) {
+  baton_lua_push_private(L, &classes_key);
+  lua_pushlstring(L, name, length);
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+}
+
 /* }====================================================== */
 
 /* {======================================================

@@ -7,6 +7,7 @@
 ** leaves the VM for them, in a critical section.
 */
 #include "copying/block.h"
+#include "copying/frozen.h"
 #include "state/state.h"
 
 #include "lstring.h"
@@ -92,8 +93,9 @@ static enum baton_copy_status put_userdata(
 static enum baton_copy_status put_closure(
     struct baton_writer *w, const TValue *value, uint32_t parent) {
   int is_new;
-  const enum baton_copy_status status =
-      put_object(w, gcvalue(value), parent, BATON_FUNCTION, &is_new);
+  enum baton_copy_status status;
+  if (w->freezes) return refuse(w, value, parent);
+  status = put_object(w, gcvalue(value), parent, BATON_FUNCTION, &is_new);
   if (status != BATON_COPIED || !is_new) return status;
   *w->at++ = clLvalue(value)->nupvalues;
   w->block->functions++;
@@ -231,8 +233,9 @@ static enum baton_copy_status walk(struct baton_writer *w) {
 /* Takes a reference to what the userdata on the top of the stack stands for. Outside the VM. */
 static enum baton_copy_status hold_top(struct baton_writer *w, struct baton_reference *reference) {
   reference->kind = baton_copy_kind_of(w->L, lua_gettop(w->L));
-  if (reference->kind == NULL) return BATON_REFUSED;
   w->why = NULL;
+  if (reference->kind == NULL || (w->freezes && reference->kind != &baton_frozen_kind))
+    return BATON_REFUSED;
   reference->object = reference->kind->hold(w->L, lua_gettop(w->L), &w->why);
   return reference->object != NULL ? BATON_COPIED : BATON_REFUSED;
 }
@@ -303,32 +306,45 @@ static struct baton_block *copy(struct baton_writer *w, enum baton_copy_status *
   return NULL;
 }
 
-struct baton_block *baton_copy_out(lua_State *L, int first, int count, const char *name) {
-  struct baton_writer w;
+static struct baton_block *copy_with_memory(
+    lua_State *L, struct baton_writer *w, int first, const char *verb, const char *name) {
   struct baton_block *block;
   enum baton_copy_status status;
   char message[BATON_REFUSAL];
   int is_retry = 0;
   luaL_checkstack(L, LUA_MINSTACK, NULL); /* for the functions of kinds */
-  first = lua_absindex(L, first);
-  w.L = L;
-  w.values = count;
   for (;;) {
     baton_enter(L);
-    w.first = s2v(L->ci->func.p + first);
-    block = copy(&w, &status);
+    w->first = s2v(L->ci->func.p + first);
+    block = copy(w, &status);
     if (l_unlikely(status == BATON_REFUSED)) {
-      w.first = s2v(L->ci->func.p + first); /* a function of a kind may have moved the stack */
-      baton_copy_explain(&w, "cannot send", name, message);
+      w->first = s2v(L->ci->func.p + first); /* a function of a kind may have moved the stack */
+      baton_copy_explain(w, verb, name, message);
     }
-    baton_met_end(&w);
+    baton_met_end(w);
     baton_leave(L);
     if (l_likely(block != NULL)) return block;
-    baton_block_free(w.block);
+    baton_block_free(w->block);
     if (status == BATON_REFUSED) break;
     if (is_retry++) baton_copy_raise_memory_error(L);
     lua_gc(L, LUA_GCCOLLECT);
   }
   lua_pushstring(L, message);
   return NULL;
+}
+
+struct baton_block *baton_copy_out(lua_State *L, int first, int count, const char *name) {
+  struct baton_writer w;
+  w.L = L;
+  w.values = count;
+  w.freezes = 0;
+  return copy_with_memory(L, &w, lua_absindex(L, first), "cannot send", name);
+}
+
+struct baton_block *baton_copy_to_freeze(lua_State *L, int index) {
+  struct baton_writer w;
+  w.L = L;
+  w.values = 1;
+  w.freezes = 1;
+  return copy_with_memory(L, &w, lua_absindex(L, index), "cannot freeze", "value");
 }

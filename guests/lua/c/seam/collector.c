@@ -244,6 +244,7 @@ LUAI_FUNC int baton_finalizer_pcall(
   if (l_unlikely(process->killed)) baton_lua_arm(L);
   if (l_unlikely(process->collection != NULL && process->vm->collections != before))
     give_up_collection(L, process->collection, status);
+  process->vm->collections++; /* the collector continues */
   return status;
 }
 

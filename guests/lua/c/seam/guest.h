@@ -237,4 +237,17 @@ extern __attribute__((visibility("hidden"))) int baton_calls_watched;
    of methods, which are found without a call of it. */
 extern __attribute__((visibility("hidden"))) int (*baton_lua_index_of_methods)(lua_State *L);
 
+/* wrapped.c. A kind of userdata that is read without a call of its metamethods. Installed when the
+   module that makes them is opened first. */
+struct TValue;
+struct Udata;
+struct baton_index_sealed {
+  const void *seal; /* how their memory begins; NULL: there is no such kind */
+  /* Store the value of a key, or the length. Return 0 if the metamethod must be called. Do not
+     allocate. */
+  int (*get)(lua_State *L, const struct Udata *object, const struct TValue *key, struct TValue *to);
+  int (*length)(const struct Udata *object, struct TValue *to);
+};
+extern __attribute__((visibility("hidden"))) struct baton_index_sealed baton_lua_index_sealed;
+
 #endif

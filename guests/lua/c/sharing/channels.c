@@ -14,7 +14,7 @@ static struct baton_shared_channel *channel_of(const struct baton_handle *handle
 }
 
 static struct baton_shared_channel *check_channel(lua_State *L) {
-  return channel_of(baton_shared_check(L, 1, BATON_SEALED_SHARED_CHANNEL));
+  return channel_of(baton_shared_check_live(L, 1, BATON_SEALED_SHARED_CHANNEL));
 }
 
 static size_t size_of_message(const void *message) { return baton_block_size(message); }
@@ -237,15 +237,16 @@ static int is_channel(lua_State *L, int index) {
 static void *hold_channel(lua_State *L, int index, const char **why) {
   struct baton_shared_channel *channel =
       channel_of(baton_lua_test_sealed(L, index, BATON_SEALED_SHARED_CHANNEL));
-  (void)why;
-  baton_shared_channel_hold(channel);
+  *why = "it was collected";
+  if (channel != NULL) baton_shared_channel_hold(channel);
   return channel;
 }
 
 static void release_channel(void *object) { baton_shared_channel_release(object); }
 
 static void push_channel(lua_State *L, void *object) {
-  baton_shared_push(L, BATON_SEALED_SHARED_CHANNEL, object, release_channel);
+  baton_shared_push(
+      L, BATON_SEALED_SHARED_CHANNEL, sizeof(struct baton_handle), object, release_channel);
 }
 
 struct baton_shared_channel *baton_sharing_hold_channel(lua_State *L, int index) {

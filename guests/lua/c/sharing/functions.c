@@ -6,15 +6,21 @@
 void baton_sharing_install(void) {
   baton_shared_install_channels();
   baton_shared_install_words();
+  baton_shared_install_buffers();
+  baton_shared_install_moving();
 }
 
 void baton_sharing_open(lua_State *L) {
   baton_shared_open_channels(L);
   baton_shared_open_words(L);
+  baton_shared_open_buffers(L);
+  baton_shared_open_formats(L);
+  baton_shared_open_moving(L);
 }
 
 void baton_sharing_functions(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"channel", baton_shared_new_channel}, {"shared", baton_shared_new_words}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"channel", baton_shared_new_channel},
+      {"shared", baton_shared_new_words}, {"buffer", baton_shared_new_buffer},
+      {"move", baton_shared_move}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

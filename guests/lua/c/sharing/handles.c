@@ -9,11 +9,14 @@ static const char *const kind_names[BATON_SEALS] = {
     [BATON_SEALED_SHARED_CHANNEL] = "baton.vm.channel*",
     [BATON_SEALED_WORDS] = "baton.vm.words*",
     [BATON_SEALED_MESSAGE] = "baton.vm.message*",
+    [BATON_SEALED_BUFFER] = "baton.vm.buffer*",
+    [BATON_SEALED_MOVED] = "baton.vm.moved*",
 };
 
 static const char *const expected[BATON_SEALS] = {
     [BATON_SEALED_SHARED_CHANNEL] = "channel between VMs",
     [BATON_SEALED_WORDS] = "shared words",
+    [BATON_SEALED_BUFFER] = "buffer",
 };
 
 struct baton_handle *baton_shared_new_handle(lua_State *L, int kind, size_t size) {
@@ -29,17 +32,18 @@ struct baton_handle *baton_shared_new_handle(lua_State *L, int kind, size_t size
   return handle;
 }
 
-/* make(kind) -> a plain handle */
+/* make(kind, size) -> a handle */
 static int make(lua_State *L) {
-  const int kind = (int)lua_tointeger(L, 1);
-  baton_shared_new_handle(L, kind, sizeof(struct baton_handle));
+  baton_shared_new_handle(L, (int)lua_tointeger(L, 1), (size_t)lua_tointeger(L, 2));
   return 1;
 }
 
-void baton_shared_push(lua_State *L, int kind, void *object, void (*release)(void *object)) {
+void baton_shared_push(
+    lua_State *L, int kind, size_t size, void *object, void (*release)(void *object)) {
   lua_pushcfunction(L, make);
   lua_pushinteger(L, kind);
-  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+  lua_pushinteger(L, (lua_Integer)size);
+  if (lua_pcall(L, 2, 1, 0) != LUA_OK) {
     release(object);
     lua_error(L);
   }
@@ -49,6 +53,12 @@ void baton_shared_push(lua_State *L, int kind, void *object, void (*release)(voi
 struct baton_handle *baton_shared_check(lua_State *L, int index, int kind) {
   struct baton_handle *handle = baton_inline_test_sealed(L, index, kind);
   if (l_unlikely(handle == NULL)) luaL_typeerror(L, index, expected[kind]);
+  return handle;
+}
+
+struct baton_handle *baton_shared_check_live(lua_State *L, int index, int kind) {
+  struct baton_handle *handle = baton_shared_check(L, index, kind);
+  if (l_unlikely(handle->id == 0)) luaL_argerror(L, index, "the object was collected");
   return handle;
 }
 

@@ -4,6 +4,9 @@
 **   functions.c  the module's functions
 **   channels.c   channels between VMs, also as cases of process.select
 **   words.c      words that VMs change atomically and wait at
+**   buffers.c    buffers, as Lua sees them; formats.c has pack and unpack
+**   bytes.c      the memory of buffers; knows no Lua
+**   moving.c     vm.move, and what can be moved
 **   handles.c    handles, and their metatables
 */
 #ifndef BATON_SHARING_INSIDE_H
@@ -26,9 +29,12 @@ void baton_shared_open_kind(
 struct baton_handle *baton_shared_new_handle(lua_State *L, int kind, size_t size);
 /* Pushes a handle that takes over a reference to `object`. If that raises an error, `release` gives
    the reference back. */
-void baton_shared_push(lua_State *L, int kind, void *object, void (*release)(void *object));
+void baton_shared_push(
+    lua_State *L, int kind, size_t size, void *object, void (*release)(void *object));
 /* The handle at `index`. Raises an error if there is another value. */
 struct baton_handle *baton_shared_check(lua_State *L, int index, int kind);
+/* The same, and an error if its finalizer has run: another finalizer may still have it. */
+struct baton_handle *baton_shared_check_live(lua_State *L, int index, int kind);
 /* __tostring of all kinds. */
 int baton_shared_tostring(lua_State *L);
 
@@ -39,6 +45,16 @@ static inline struct baton_process *baton_shared_waiter(lua_State *L, baton_time
   return caller;
 }
 
+/* buffers.c */
+void baton_shared_open_buffers(lua_State *L);
+void baton_shared_install_buffers(void);
+int baton_shared_new_buffer(lua_State *L);
+/* formats.c: adds its methods to the buffers' metatable. */
+void baton_shared_open_formats(lua_State *L);
+/* moving.c */
+void baton_shared_open_moving(lua_State *L);
+void baton_shared_install_moving(void);
+int baton_shared_move(lua_State *L);
 /* channels.c */
 void baton_shared_open_channels(lua_State *L);
 void baton_shared_install_channels(void);

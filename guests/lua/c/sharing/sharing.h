@@ -8,6 +8,29 @@
 
 /* Called once, before there is a VM. */
 void baton_sharing_install(void);
+/* A kind of value that is sent without a copy, by vm.move. A folder above registers its kinds
+   before there is a Lua state. */
+struct baton_movable {
+  /* whether the value at `index` is of this kind */
+  int (*is)(lua_State *L, int index);
+  /* Raises an error if it cannot be moved now. */
+  void (*check)(lua_State *L, int index);
+  /* Takes what the value stands for: from now on, its uses raise an error. NULL if it cannot be
+     moved now: `why` is why. */
+  void *(*take)(lua_State *L, int index, const char **why);
+  /* Pushes a value of the reading VM, which takes the object over. If that raises an error, the
+     object is released. */
+  void (*push)(lua_State *L, void *object);
+  /* Gives back an object that was never read: the value that it was taken from is as before, if it
+     still lives. By any thread. */
+  void (*restore)(void *object);
+};
+void baton_move_register(const struct baton_movable *kind);
+
+/* The address of the bytes of the buffer at `index`; NULL if there is another value. `is_const`
+   becomes whether they must not be written. Raises an error if the buffer was moved. */
+void *baton_sharing_buffer_at(lua_State *L, int index, int *is_const);
+
 /* Called once for a new Lua state, before any code of the program. */
 void baton_sharing_open(lua_State *L);
 /* The channel between VMs at `index`, with a reference for the caller. Raises an error if there is

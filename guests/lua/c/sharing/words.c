@@ -8,7 +8,7 @@ static struct baton_words *words_of(const struct baton_handle *handle) {
 }
 
 static struct baton_words *check_words(lua_State *L) {
-  return words_of(baton_shared_check(L, 1, BATON_SEALED_WORDS));
+  return words_of(baton_shared_check_live(L, 1, BATON_SEALED_WORDS));
 }
 
 /* The index of a word at argument 2, from 0. */
@@ -125,15 +125,16 @@ static int is_words(lua_State *L, int index) {
 
 static void *hold_words(lua_State *L, int index, const char **why) {
   struct baton_words *words = words_of(baton_lua_test_sealed(L, index, BATON_SEALED_WORDS));
-  (void)why;
-  baton_words_hold(words);
+  *why = "it was collected";
+  if (words != NULL) baton_words_hold(words);
   return words;
 }
 
 static void release_words(void *object) { baton_words_release(object); }
 
 static void push_words(lua_State *L, void *object) {
-  baton_shared_push(L, BATON_SEALED_WORDS, object, release_words);
+  baton_shared_push(
+      L, BATON_SEALED_WORDS, sizeof(struct baton_handle), object, release_words);
 }
 
 void baton_shared_install_words(void) {

@@ -44,9 +44,12 @@ struct baton_sealed {
 /* The kinds of our objects, after `enum baton_object` */
 enum {
   BATON_SEALED_PROCESS = BATON_ALARM + 1,
+  BATON_SEALED_FROZEN,
   BATON_SEALED_SHARED_CHANNEL, /* a channel between VMs */
   BATON_SEALED_MESSAGE,        /* a message for one */
   BATON_SEALED_WORDS,
+  BATON_SEALED_BUFFER,
+  BATON_SEALED_MOVED, /* what vm.move returns */
   BATON_SEALS
 };
 /* The seal at the beginning of each object of that kind. */

@@ -59,6 +59,28 @@ static int copy(lua_State *L) {
   return baton_copy_in(L, block);
 }
 
+/* The allocator that Lua had, and how many blocks it still gives. */
+static lua_Alloc allocate;
+static void *allocate_data;
+static lua_Integer left;
+
+static void *allocate_some(void *unused, void *block, size_t old, size_t size) {
+  (void)unused;
+  if (size > 0 && (block == NULL || size > old) && left-- <= 0) return NULL;
+  return allocate(allocate_data, block, old, size);
+}
+
+/* fail_after([n]): Lua gets n more blocks, and then none; without n, all that it wants. */
+static int fail_after(lua_State *L) {
+  if (allocate == NULL) allocate = lua_getallocf(L, &allocate_data);
+  left = luaL_optinteger(L, 1, 0);
+  if (lua_isnone(L, 1))
+    lua_setallocf(L, allocate, allocate_data);
+  else
+    lua_setallocf(L, allocate_some, NULL);
+  return 0;
+}
+
 static void open_libraries(lua_State *L) {
   static const luaL_Reg functions[] = {{"copy_out", copy_out}, {"copy_in", copy_in},
       {"block_size", block_size}, {"copy", copy}, {NULL, NULL}};
@@ -120,6 +142,7 @@ static int elsewhere(lua_State *L) {
 int copying_host(lua_State *L) {
   open_libraries(L);
   lua_register(L, "elsewhere", elsewhere);
+  lua_register(L, "fail_after", fail_after);
   lua_newtable(L);
   lua_pushstring(L, getenv("COPYING_CASE"));
   lua_rawseti(L, -2, 1);

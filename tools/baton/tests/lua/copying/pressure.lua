@@ -94,6 +94,52 @@ function case.a_killed_process_leaves_nothing_behind()
   check.equal(copy(big)[20000][2], "text 20000")
 end
 
+-- Calls f with all memory, and with each smaller number of blocks until that is enough.
+local function with_less_and_less(f)
+  local needed = 0
+  f()
+  collectgarbage "stop" -- so that the number does not depend on it
+  while true do
+    fail_after(needed)
+    local ok, result = pcall(f)
+    fail_after()
+    if ok then break end
+    check.equal(result, "not enough memory", "after " .. needed)
+    needed = needed + 1
+    if needed % 7 == 0 then collectgarbage() end
+  end
+  collectgarbage "restart"
+  collectgarbage()
+  return needed
+end
+
+function case.without_memory_for_a_copy_there_is_luas_error()
+  local sent, frozen = message(1), vm.freeze { 1, text = "text", { 2 } }
+  sent.frozen = frozen
+  local function copied()
+    local got = copy(sent, sent.list)
+    return check_message(got, 1)
+  end
+  check.within(with_less_and_less(copied), 20, 200)
+  for _ = 1, 100 do copied() end
+  local class = { __gc = function(self) self.is_finalized = true end }
+  vm.class("finalized", class)
+  local object = setmetatable({ x = { 1 } }, class)
+  check.within(with_less_and_less(function() copy { object, object.x } end), 3, 50)
+end
+
+function case.without_memory_for_a_frozen_value_there_is_luas_error()
+  local plain = { x = { 1, "a text", ("long "):rep(20) }, name = "name" }
+  check.within(with_less_and_less(function() return vm.freeze(plain) end), 1, 50)
+  local frozen = vm.freeze { inner = { 1, ("long "):rep(30) }, name = "short " .. 1 }
+  check.within(with_less_and_less(function()
+    collectgarbage() -- so that the parts have to be made again
+    return frozen.inner[2], frozen.name
+  end), 1, 50)
+  check.within(with_less_and_less(function() return vm.thaw(frozen) end), 1, 50)
+  check.equal(frozen.inner[2], ("long "):rep(30))
+end
+
 function case.too_many_values_are_a_stack_overflow()
   local list = {}
   for i = 1, 200000 do list[i] = i end

@@ -1,0 +1,636 @@
+/*
+** Frozen values in a VM: the userdata by which a program reads an image; the module's functions.
+**
+** Each table of an image that a program has got is a view. A view has one user value, the holder,
+** which has the VM's reference to the image. A weak table finds views and holders by the addresses
+** of what they stand for. So there is one view of a table at a time, and `==` compares.
+**
+** The interpreter's loop reads through `get`. That allocates nothing: where an object has to be
+** made, it leaves the work to __index, a function of C.
+*/
+#include "copying/frozen.h"
+#include "state/checks.h"
+
+#include "lstring.h"
+#include "lvm.h"
+
+#define NAME "baton.frozen*"
+
+/* Keys of the private table. */
+static const char heap_key, objects_key, holder_key;
+
+/* Objects that were made of parts of images, found by the addresses of these parts. An entry is
+   valid until the collector works: `collection` is the VM's count of its steps. */
+#define CACHED 256
+struct cached {
+  const void *part;
+  GCObject *object;
+  uint64_t collection;
+};
+
+/* What a VM needs to read images. */
+struct frozen_heap {
+  const uint64_t *collections; /* NULL: a state without processes; nothing is cached */
+  const Table *metatable;      /* of views; a program can replace it by the library debug */
+  struct cached cache[CACHED];
+};
+
+struct view {
+  const void *seal; /* must be first */
+  const struct baton_frozen_table *table;
+  const struct baton_image *image;
+  struct frozen_heap *heap;
+};
+
+struct holder {
+  const struct baton_image *image; /* NULL until it has the reference */
+};
+
+/* {======================================================
+** Reading without allocating. All inside the VM.
+** ======================================================= */
+
+static inline struct cached *entry_of(struct frozen_heap *heap, const void *part) {
+  const uint64_t bits = (uint64_t)((uintptr_t)part >> 3) * 0x9E3779B97F4A7C15u;
+  return &heap->cache[bits >> 56];
+}
+
+static inline GCObject *find_cached(struct frozen_heap *heap, const void *part) {
+  const struct cached *entry = entry_of(heap, part);
+  if (heap->collections == NULL || entry->part != part) return NULL;
+  return entry->collection == *heap->collections ? entry->object : NULL;
+}
+
+/* Notes the object on the top of the stack. Outside the VM. */
+static void note_cached(lua_State *L, struct frozen_heap *heap, const void *part) {
+  struct cached *entry = entry_of(heap, part);
+  if (heap->collections == NULL) return;
+  baton_enter(L);
+  entry->part = part;
+  entry->object = gcvalue(s2v(L->top.p - 1));
+  entry->collection = *heap->collections;
+  baton_leave(L);
+}
+
+static inline uint64_t word_at(const char *bytes) {
+  uint64_t word;
+  memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+/* As memcmp, for bytes that are nearly always the same and few: without a call. */
+static inline int are_same(const char *a, const char *b, size_t length) {
+  size_t i;
+  if (length < sizeof(uint64_t)) {
+    for (i = 0; i < length; i++)
+      if (a[i] != b[i]) return 0;
+    return 1;
+  }
+  for (i = 0; i + sizeof(uint64_t) < length; i += sizeof(uint64_t))
+    if (word_at(a + i) != word_at(b + i)) return 0;
+  i = length - sizeof(uint64_t);
+  return word_at(a + i) == word_at(b + i);
+}
+
+/* The string in this heap with these bytes, or NULL. As luaS_newlstr, but the hash is known. */
+static inline TString *find_short_string(
+    const global_State *g, const struct baton_frozen_string *string) {
+  TString *found = g->strt.hash[lmod(string->hash, g->strt.size)];
+  for (; found != NULL; found = found->u.hnext) {
+    if (found->hash != string->hash || found->shrlen != string->length ||
+        !are_same(getshrstr(found), string->bytes, string->length))
+      continue;
+    if (isdead(g, found)) changewhite(found); /* not swept yet */
+    return found;
+  }
+  return NULL;
+}
+
+static int give_object(struct frozen_heap *heap, const void *part, TValue *to) {
+  GCObject *object = find_cached(heap, part);
+  if (object == NULL) return 0;
+  to->value_.gc = object;
+  to->tt_ = ctb(object->tt);
+  return 1;
+}
+
+/* Stores the value of a cell. Returns 0 if it has to be made first. */
+static inline int give(const global_State *g, const struct view *view,
+    const struct baton_cell *cell, TValue *to) {
+  const struct baton_frozen_string *string;
+  TString *found;
+  switch (cell->tag) {
+    case LUA_VNUMINT: setivalue(to, cell->as.integer); return 1;
+    case LUA_VNUMFLT: setfltvalue(to, cell->as.number); return 1;
+    case LUA_VTRUE: setbtvalue(to); return 1;
+    case LUA_VFALSE: setbfvalue(to); return 1;
+    case LUA_VLCF: setfvalue(to, cell->as.function); return 1;
+    case LUA_VSHRSTR:
+      string = baton_string_at(view->image, cell->as.offset);
+      if (l_unlikely(view->image->seed != g->seed)) return 0;
+      found = find_short_string(g, string);
+      if (found == NULL) return 0;
+      to->value_.gc = obj2gco(found);
+      to->tt_ = ctb(LUA_VSHRSTR);
+      return 1;
+    case LUA_VLNGSTR: case LUA_VTABLE:
+      return give_object(view->heap, (const char *)view->image + cell->as.offset, to);
+    case LUA_VUSERDATA: return give_object(view->heap, cell->as.table, to);
+    default: return 0;
+  }
+}
+
+static inline uint32_t hash_in(
+    const global_State *g, const struct baton_image *image, const TString *key) {
+  if (l_likely(key->tt == LUA_VSHRSTR && image->seed == g->seed)) return key->hash;
+  return luaS_hash(getstr(key), tsslen(key), image->seed);
+}
+
+static inline const struct baton_cell *find_short(
+    const global_State *g, const struct view *view, const TString *key) {
+  const struct baton_frozen_table *table = view->table;
+  const struct baton_frozen_pair *pairs = baton_pairs_of(table);
+  const uint32_t last = table->pairs - 1, hash = hash_in(g, view->image, key);
+  uint32_t at;
+  if (l_unlikely(table->pairs == 0)) return NULL;
+  for (at = hash & last; pairs[at].key.tag != LUA_VNIL; at = (at + 1) & last) {
+    const struct baton_frozen_string *string;
+    if (pairs[at].key.hash != hash || pairs[at].key.tag != LUA_VSHRSTR) continue;
+    string = baton_string_at(view->image, pairs[at].key.as.offset);
+    if (string->length == key->shrlen &&
+        are_same(string->bytes, getshrstr(key), key->shrlen))
+      return &pairs[at].value;
+  }
+  return NULL;
+}
+
+static const struct view *view_of(const TValue *value) {
+  const Udata *userdata;
+  if (!ttisfulluserdata(value)) return NULL;
+  userdata = uvalue(value);
+  if (userdata->len != sizeof(struct view)) return NULL;
+  if (((const struct view *)getudatamem(userdata))->seal != baton_inline_seal(BATON_SEALED_FROZEN))
+    return NULL;
+  return (const struct view *)getudatamem(userdata);
+}
+
+/* A table as a key is a view. It lies in the same image, or in another one. */
+static const struct baton_cell *find_view(const struct view *view, const struct view *key) {
+  struct baton_cell cell;
+  memset(&cell, 0, sizeof cell);
+  if (key->image == view->image) {
+    cell.tag = LUA_VTABLE;
+    cell.as.offset = key->table->offset;
+  } else {
+    cell.tag = LUA_VUSERDATA;
+    cell.as.table = key->table;
+  }
+  cell.hash = baton_image_hash(&cell);
+  return baton_image_find(view->table, &cell, NULL, 0);
+}
+
+static const struct baton_cell *find_string(
+    lua_State *L, const struct view *view, const TString *key, uint8_t tag) {
+  struct baton_cell cell;
+  memset(&cell, 0, sizeof cell);
+  cell.tag = tag;
+  cell.hash = hash_in(G(L), view->image, key);
+  return baton_image_find(view->table, &cell, getstr(key), tsslen(key));
+}
+
+static const struct baton_cell *find_other(
+    lua_State *L, const struct view *view, const TValue *key) {
+  struct baton_cell cell;
+  const struct view *table = view_of(key);
+  const TString *name;
+  if (table != NULL) return find_view(view, table);
+  memset(&cell, 0, sizeof cell);
+  cell.tag = (uint8_t)ttypetag(key);
+  switch (cell.tag) {
+    case LUA_VNUMINT: cell.as.integer = ivalue(key); break;
+    case LUA_VNUMFLT:
+      cell.as.number = fltvalue(key);
+      if (luaV_flttointeger(fltvalue(key), &cell.as.integer, F2Ieq)) cell.tag = LUA_VNUMINT;
+      break;
+    case LUA_VTRUE: case LUA_VFALSE: break;
+    case LUA_VLCF: cell.as.function = fvalue(key); break;
+    case LUA_VCCL:
+      name = baton_copy_name_of(L, key);
+      return name != NULL ? find_string(L, view, name, LUA_VCCL) : NULL;
+    default: return NULL;
+  }
+  cell.hash = baton_image_hash(&cell);
+  return baton_image_find(view->table, &cell, NULL, 0);
+}
+
+/* The value of any key, or NULL. */
+static inline const struct baton_cell *find(
+    lua_State *L, const struct view *view, const TValue *key) {
+  const struct baton_cell *cell;
+  if (ttisshrstring(key))
+    cell = find_short(G(L), view, tsvalue(key));
+  else if (ttisinteger(key) && l_castS2U(ivalue(key)) - 1u < view->table->slots)
+    cell = &view->table->array[ivalue(key) - 1];
+  else if (ttisstring(key))
+    cell = find_string(L, view, tsvalue(key), LUA_VLNGSTR);
+  else
+    cell = find_other(L, view, key);
+  return cell != NULL && cell->tag != LUA_VNIL ? cell : NULL;
+}
+
+/* Replaces __index in the interpreter's loop and in Lua's API, where nothing has to be made. */
+static int get(lua_State *L, const Udata *object, const TValue *key, TValue *to) {
+  const struct view *view = (const struct view *)getudatamem(object);
+  const struct baton_cell *cell;
+  if (l_unlikely(object->metatable != view->heap->metatable)) return 0;
+  cell = find(L, view, key);
+  if (l_likely(cell != NULL)) return give(G(L), view, cell, to);
+  if (view->table->class_name != 0) return 0;
+  setnilvalue(to);
+  return 1;
+}
+
+/* Replaces __len there. */
+static int get_length(const Udata *object, TValue *to) {
+  const struct view *view = (const struct view *)getudatamem(object);
+  if (l_unlikely(object->metatable != view->heap->metatable)) return 0;
+  setivalue(to, (lua_Integer)view->table->length);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Making views. All outside the VM.
+** ======================================================= */
+
+static int collect_holder(lua_State *L) {
+  struct holder *holder = lua_touserdata(L, 1);
+  const struct baton_image *image = holder->image;
+  holder->image = NULL;
+  if (image != NULL) baton_image_release(image);
+  return 0;
+}
+
+static int index_frozen(lua_State *L);
+static int refuse_change(lua_State *L);
+static int length_frozen(lua_State *L);
+static int pairs_of_frozen(lua_State *L);
+
+static struct frozen_heap *open_heap(lua_State *L) {
+  static const luaL_Reg methods[] = {{"__index", index_frozen}, {"__newindex", refuse_change},
+      {"__len", length_frozen}, {"__pairs", pairs_of_frozen}, {NULL, NULL}};
+  const struct baton_process *process = baton_lua_here(L);
+  struct frozen_heap *heap = lua_newuserdatauv(L, sizeof *heap, 0);
+  memset(heap, 0, sizeof *heap);
+  heap->collections = process != NULL ? &process->vm->collections : NULL;
+  baton_lua_new_sealed_metatable(L, BATON_SEALED_FROZEN, NAME);
+  luaL_setfuncs(L, methods, 0);
+  heap->metatable = hvalue(s2v(L->top.p - 1));
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, collect_holder);
+  lua_setfield(L, -2, "__gc");
+  baton_lua_keep_private(L, &holder_key);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  baton_lua_keep_private(L, &objects_key);
+  lua_pushvalue(L, -1);
+  baton_lua_keep_private(L, &heap_key);
+  return heap;
+}
+
+static struct frozen_heap *heap_of(lua_State *L) {
+  struct frozen_heap *heap;
+  baton_lua_push_private(L, &heap_key);
+  heap = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  if (heap != NULL) return heap;
+  heap = open_heap(L);
+  lua_pop(L, 1);
+  return heap;
+}
+
+/*
+** The collector does not see the memory of an image. Its size counts as if it was allocated here,
+** so that the holders of images that are not used any more are found. Of a large image at most an
+** eighth of the heap counts, as it may be shared with others.
+*/
+static void press_collector(lua_State *L, const struct baton_image *image) {
+  global_State *g = G(L);
+  l_mem size = (l_mem)image->size;
+  baton_enter(L);
+  if (size > (l_mem)(gettotalbytes(g) / 8)) size = (l_mem)(gettotalbytes(g) / 8);
+  luaE_setdebt(g, g->GCdebt + size);
+  luaC_checkGC(L);
+  baton_leave(L);
+}
+
+/* A reference to an image, and the table in it that is to be pushed. */
+struct owned {
+  const struct baton_frozen_table *table;
+  int is_taken; /* a holder has the reference */
+};
+
+/* Pushes the holder of the image. The table of objects is at index 2. */
+static void push_holder(lua_State *L, struct owned *owned) {
+  const struct baton_image *image = baton_image_of(owned->table);
+  struct holder *holder;
+  if (lua_rawgetp(L, 2, image) != LUA_TNIL) return;
+  lua_pop(L, 1);
+  holder = lua_newuserdatauv(L, sizeof *holder, 0);
+  holder->image = NULL;
+  baton_lua_push_private(L, &holder_key);
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, 2, image);
+  holder->image = image;
+  owned->is_taken = 1;
+  press_collector(L, image);
+}
+
+/* The argument is a `struct owned`. Returns the view. */
+static int push_view(lua_State *L) {
+  struct owned *owned = lua_touserdata(L, 1);
+  struct frozen_heap *heap = heap_of(L);
+  struct view *view;
+  lua_settop(L, 1);
+  baton_lua_push_private(L, &objects_key);
+  if (lua_rawgetp(L, 2, owned->table) != LUA_TNIL) {
+    note_cached(L, heap, owned->table);
+    return 1;
+  }
+  lua_pop(L, 1);
+  push_holder(L, owned);
+  view = lua_newuserdatauv(L, sizeof *view, 1);
+  memset(view, 0, sizeof *view);
+  view->table = owned->table;
+  view->image = baton_image_of(owned->table);
+  view->heap = heap;
+  view->seal = baton_lua_seal(BATON_SEALED_FROZEN);
+  baton_lua_set_sealed_metatable(L, BATON_SEALED_FROZEN);
+  lua_pushvalue(L, 3);
+  lua_setiuservalue(L, -2, 1);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, 2, owned->table);
+  note_cached(L, heap, owned->table);
+  return 1;
+}
+
+/* Pushes the view of a table and takes over a reference to its image. */
+static void push_owned(lua_State *L, const struct baton_frozen_table *table) {
+  struct owned owned = {table, 0};
+  int status;
+  lua_pushcfunction(L, push_view);
+  lua_pushlightuserdata(L, &owned);
+  status = lua_pcall(L, 1, 1, 0);
+  if (!owned.is_taken) baton_image_release(baton_image_of(table));
+  if (status != LUA_OK) lua_error(L);
+}
+
+static void push_table(lua_State *L, const struct baton_frozen_table *table) {
+  luaL_checkstack(L, 4, NULL);
+  baton_image_hold(baton_image_of(table));
+  push_owned(L, table);
+}
+
+/* Pushes the value of a cell. */
+static void push_cell(lua_State *L, const struct view *view, const struct baton_cell *cell) {
+  const struct baton_frozen_string *string;
+  int is_given;
+  baton_enter(L);
+  is_given = give(G(L), view, cell, s2v(L->top.p));
+  if (is_given) L->top.p++;
+  baton_leave(L);
+  if (is_given) return;
+  switch (cell->tag) {
+    case LUA_VTABLE: push_table(L, baton_table_at(view->image, cell->as.offset)); break;
+    case LUA_VUSERDATA: push_table(L, cell->as.table); break;
+    case LUA_VCCL:
+      string = baton_string_at(view->image, cell->as.offset);
+      lua_pushlstring(L, string->bytes, string->length);
+      baton_enter(L);
+      setobj2s(L, L->top.p - 1, baton_copy_function_named(L, s2v(L->top.p - 1)));
+      baton_leave(L);
+      break;
+    default:
+      string = baton_string_at(view->image, cell->as.offset);
+      lua_pushlstring(L, string->bytes, string->length);
+      if (cell->tag == LUA_VLNGSTR) note_cached(L, view->heap, string);
+      break;
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Metamethods
+** ======================================================= */
+
+static const struct view *check_view(lua_State *L) {
+  return baton_lua_check_sealed(L, 1, BATON_SEALED_FROZEN, "frozen value");
+}
+
+/* Pushes what the class of the table has under the key at index 2. */
+static int index_class(lua_State *L, const struct view *view) {
+  const struct baton_frozen_string *name =
+      baton_string_at(view->image, view->table->class_name);
+  baton_copy_push_class(L, name->bytes, name->length);
+  if (lua_isnil(L, -1))
+    return luaL_error(L, "no class '%s' is registered by vm.class here", name->bytes);
+  lua_pushliteral(L, "__index");
+  switch (lua_rawget(L, -2)) {
+    case LUA_TNIL: break;
+    case LUA_TFUNCTION:
+      lua_pushvalue(L, 1);
+      lua_pushvalue(L, 2);
+      lua_call(L, 2, 1);
+      break;
+    default:
+      lua_pushvalue(L, 2);
+      lua_gettable(L, -2);
+      break;
+  }
+  return 1;
+}
+
+/* __index(frozen, key) */
+static int index_frozen(lua_State *L) {
+  const struct view *view = check_view(L);
+  const struct baton_cell *cell;
+  lua_settop(L, 2);
+  baton_enter(L);
+  cell = find(L, view, s2v(L->top.p - 1));
+  baton_leave(L);
+  if (cell != NULL)
+    push_cell(L, view, cell);
+  else if (view->table->class_name != 0)
+    return index_class(L, view);
+  else
+    lua_pushnil(L);
+  return 1;
+}
+
+/* __newindex(frozen, key, value) */
+static int refuse_change(lua_State *L) {
+  check_view(L);
+  if (lua_type(L, 2) == LUA_TSTRING)
+    return luaL_error(L, "attempt to change a frozen value (field '%s')", lua_tostring(L, 2));
+  return luaL_error(L, "attempt to change a frozen value (field [%s])",
+      lua_type(L, 2) == LUA_TNUMBER ? lua_tostring(L, 2) : luaL_typename(L, 2));
+}
+
+static int length_frozen(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)check_view(L)->table->length);
+  return 1;
+}
+
+/* The place behind that of a key: in the array part, then in the hash part. Inside the VM. */
+static uint32_t place_behind(lua_State *L, const struct view *view, const TValue *key) {
+  const struct baton_frozen_table *table = view->table;
+  const struct baton_cell *value;
+  if (ttisnil(key)) return 0;
+  value = find(L, view, key);
+  if (value == NULL) return UINT32_MAX;
+  if (value < (const struct baton_cell *)baton_pairs_of(table))
+    return (uint32_t)(value - table->array) + 1;
+  return table->slots +
+      (uint32_t)((value - (const struct baton_cell *)baton_pairs_of(table)) / 2) + 1;
+}
+
+/* Finds the next value from a place on. Returns NULL at the end. `key` becomes its key. */
+static const struct baton_cell *value_from(
+    const struct baton_frozen_table *table, uint32_t place, struct baton_cell *key) {
+  const struct baton_frozen_pair *pairs = baton_pairs_of(table);
+  for (; place < table->slots; place++) {
+    if (table->array[place].tag == LUA_VNIL) continue;
+    key->tag = LUA_VNUMINT;
+    key->as.integer = (lua_Integer)place + 1;
+    return &table->array[place];
+  }
+  for (place -= table->slots; place < table->pairs; place++) {
+    if (pairs[place].key.tag == LUA_VNIL || pairs[place].value.tag == LUA_VNIL) continue;
+    *key = pairs[place].key;
+    return &pairs[place].value;
+  }
+  return NULL;
+}
+
+/* next(frozen, key) -> key, value */
+static int next_of_frozen(lua_State *L) {
+  const struct view *view = check_view(L);
+  const struct baton_cell *value = NULL;
+  struct baton_cell key;
+  uint32_t place;
+  int is_given = 0;
+  lua_settop(L, 2);
+  baton_enter(L);
+  place = place_behind(L, view, s2v(L->top.p - 1));
+  if (place != UINT32_MAX) value = value_from(view->table, place, &key);
+  if (value != NULL) {
+    is_given = give(G(L), view, &key, s2v(L->top.p)) &&
+        give(G(L), view, value, s2v(L->top.p + 1));
+    if (is_given) L->top.p += 2;
+  }
+  baton_leave(L);
+  if (is_given) return 2;
+  if (place == UINT32_MAX) return luaL_error(L, "invalid key to 'next'");
+  if (value == NULL) {
+    lua_pushnil(L);
+    return 1;
+  }
+  push_cell(L, view, &key);
+  push_cell(L, view, value);
+  return 2;
+}
+
+/* __pairs(frozen) -> next, frozen, nil */
+static int pairs_of_frozen(lua_State *L) {
+  check_view(L);
+  lua_pushcfunction(L, next_of_frozen);
+  lua_pushvalue(L, 1);
+  lua_pushnil(L);
+  return 3;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The kind, and the module
+** ======================================================= */
+
+static int is_frozen(lua_State *L, int index) {
+  return baton_lua_test_sealed(L, index, BATON_SEALED_FROZEN) != NULL;
+}
+
+static void *hold_frozen(lua_State *L, int index, const char **why) {
+  const struct view *view = lua_touserdata(L, index);
+  (void)why;
+  baton_image_hold(view->image);
+  return (void *)(uintptr_t)view->table;
+}
+
+static void push_frozen(lua_State *L, void *object) { push_owned(L, object); }
+
+static void release_frozen(void *object) {
+  baton_image_release(baton_image_of((const struct baton_frozen_table *)object));
+}
+
+const struct baton_sendable baton_frozen_kind = {
+    is_frozen, hold_frozen, push_frozen, release_frozen};
+
+/* Whether the argument is returned as it is. */
+static int is_plain(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_settop(L, 1);
+  switch (lua_type(L, 1)) {
+    case LUA_TNIL: case LUA_TBOOLEAN: case LUA_TNUMBER: case LUA_TSTRING: return 1;
+    default: return 0;
+  }
+}
+
+/* vm.freeze(value) -> frozen value */
+static int freeze(lua_State *L) {
+  struct baton_block *block;
+  struct baton_image *image;
+  if (is_plain(L) || is_frozen(L, 1)) return 1;
+  block = baton_copy_to_freeze(L, 1);
+  if (block == NULL) return luaL_error(L, "%s", lua_tostring(L, -1));
+  if (!lua_istable(L, 1)) { /* a function of Lua's libraries */
+    baton_block_free(block);
+    return 1;
+  }
+  image = baton_image_make(block, G(L)->seed);
+  if (image == NULL) {
+    lua_gc(L, LUA_GCCOLLECT);
+    image = baton_image_make(block, G(L)->seed);
+  }
+  baton_block_free(block);
+  if (image == NULL) baton_copy_raise_memory_error(L);
+  push_owned(L, baton_table_at(image, image->root));
+  return 1;
+}
+
+/* vm.thaw(frozen) -> table */
+static int thaw(lua_State *L) {
+  if (is_plain(L)) return 1;
+  baton_image_thaw(L, check_view(L)->table);
+  return 1;
+}
+
+void baton_copying_functions(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"class", baton_copy_class}, {"freeze", freeze}, {"thaw", thaw}, {NULL, NULL}};
+  if (baton_lua_index_sealed.seal == NULL) { /* there is only one VM yet */
+    baton_lua_note_quick_finalizer(collect_holder);
+    baton_lua_index_sealed.seal = baton_lua_seal(BATON_SEALED_FROZEN);
+    baton_lua_index_sealed.get = get;
+    baton_lua_index_sealed.length = get_length;
+  }
+  luaL_setfuncs(L, functions, 0);
+}
+
+/* }====================================================== */

@@ -1,0 +1,107 @@
+/*
+** Frozen values: tables in an image outside of all heaps, which is read in place.
+**
+** An image is one piece of memory with tables, strings, and references to other images. It never
+** changes, so any thread may read it. Positions in it are offsets in bytes.
+**
+**   image    header, references, and tables and strings in the order of their numbers
+**   table    header, cells of the array part, pairs of cells of the hash part
+**   string   header, bytes, zeros up to the next 8 bytes
+**
+** The hash part has a power of 2 of pairs, at least a quarter of them empty. A key is searched from
+** its hash upwards. The hash of a string is Lua's, with the seed of the VM that froze the value.
+** Short strings of a VM with that seed know their hash.
+*/
+#ifndef BATON_FROZEN_H
+#define BATON_FROZEN_H
+
+#include "copying/block.h"
+
+/* A value, with a tag of Lua's. */
+struct baton_cell {
+  union {
+    lua_Integer integer;
+    lua_Number number;
+    lua_CFunction function;
+    uint64_t offset; /* of a string or a table of this image; of the name of a C function */
+    const struct baton_frozen_table *table; /* of another image */
+  } as;
+  uint8_t tag; /* LUA_VUSERDATA: a table of another image; LUA_VCCL: a C function with a name */
+  uint32_t hash; /* of a key */
+};
+
+struct baton_frozen_pair {
+  struct baton_cell key, value;
+};
+
+struct baton_frozen_string {
+  uint64_t length;
+  uint32_t hash; /* 0 if it is long and no key */
+  char bytes[];
+};
+
+struct baton_frozen_table {
+  uint64_t offset; /* from the beginning of the image */
+  uint64_t class_name; /* the offset of a string; 0: it has none */
+  uint64_t length; /* a border, as Lua's operator # gives it */
+  uint32_t slots;
+  uint32_t pairs; /* with the empty ones; 0 or a power of 2 */
+  struct baton_cell array[];
+};
+
+struct baton_image {
+  /*
+  ** | operation | ordering | why |
+  ** |---|---|---|
+  ** | baton_image_hold | relaxed | the caller has a reference, so it is not 0 |
+  ** | baton_image_release | release | pairs with the fence below |
+  ** | the same, on 0 | acquire fence | reads of other threads are over before it is freed |
+  */
+  uint64_t references;
+  uint64_t size;
+  struct baton_image *next; /* in a list of images to be freed */
+  uint32_t seed;
+  uint32_t others; /* references to other images */
+  uint64_t root;   /* the offset of the table that was frozen */
+  const struct baton_frozen_table *other[];
+};
+
+static inline const struct baton_frozen_string *baton_string_at(
+    const struct baton_image *image, uint64_t offset) {
+  return (const struct baton_frozen_string *)(const void *)((const char *)image + offset);
+}
+
+static inline const struct baton_frozen_table *baton_table_at(
+    const struct baton_image *image, uint64_t offset) {
+  return (const struct baton_frozen_table *)(const void *)((const char *)image + offset);
+}
+
+static inline const struct baton_image *baton_image_of(const struct baton_frozen_table *table) {
+  return (const struct baton_image *)(const void *)((const char *)table - table->offset);
+}
+
+static inline const struct baton_frozen_pair *baton_pairs_of(
+    const struct baton_frozen_table *table) {
+  return (const struct baton_frozen_pair *)(const void *)(table->array + table->slots);
+}
+
+/* image.c. Makes an image of a block that was copied to be frozen, and takes over its references.
+   NULL: no memory. Outside the VM. */
+struct baton_image *baton_image_make(struct baton_block *block, uint32_t seed);
+void baton_image_hold(const struct baton_image *image);
+/* By any thread. */
+void baton_image_release(const struct baton_image *image);
+/* The value of a key of which `hash` is known. NULL: there is none. A string is compared by `bytes`
+   and `length`, other keys by their cells. */
+const struct baton_cell *baton_image_find(const struct baton_frozen_table *table,
+    const struct baton_cell *key, const char *bytes, size_t length);
+/* The hash of a key that is no string. */
+uint32_t baton_image_hash(const struct baton_cell *key);
+
+/* frozen.c */
+extern const struct baton_sendable baton_frozen_kind;
+
+/* thaw.c. Pushes a copy of a table, with all tables in it, as plain tables. Outside the VM. */
+void baton_image_thaw(lua_State *L, const struct baton_frozen_table *table);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+** Handles of buffers, for the files that read and write them.
+*/
+#ifndef BATON_BUFFERS_H
+#define BATON_BUFFERS_H
+
+#include "sharing/inside.h"
+#include "sharing/bytes.h"
+
+/* A part of some bytes. */
+struct buffer {
+  struct baton_handle handle; /* must be first */
+  struct baton_bytes *bytes;
+  uint64_t owner; /* of the bytes, when the handle was made */
+  size_t offset, length;
+};
+
+static inline unsigned char *baton_shared_bytes_of(const struct buffer *buffer) {
+  return buffer->bytes->memory + buffer->offset;
+}
+
+/* buffers.c */
+/* The buffer at `index`. Raises an error if it was moved. */
+struct buffer *baton_shared_check_buffer(lua_State *L, int index);
+/* The buffer at index 1. Raises an error if it is frozen. */
+struct buffer *baton_shared_check_writable(lua_State *L);
+/* Pushes a buffer. It takes over a reference. */
+void baton_shared_push_buffer(
+    lua_State *L, struct baton_bytes *bytes, size_t offset, size_t length);
+
+#endif
