@@ -60,7 +60,7 @@ local function check_options(level, number, name, options, known)
     end
     local got = expected == "integer" and math_type(value) or type(value)
     if got ~= expected then
-      wrong(level + 1, number, name, "option '%s': %s expected, got %s", key, expected, got or type(value))
+      wrong(level + 1, number, name, "option '%s': %s expected, got %s", key, expected, type(value))
     end
   end
 end

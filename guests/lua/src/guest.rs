@@ -269,7 +269,7 @@ impl Guest for LuaGuest {
             return Some(FIRST_CHECK); // its debugger may let it go on
         }
         // Another VM may end such a wait.
-        if inside.sched(|sched| sched.shared_waits()) > 0 && vms::are_several() {
+        if inside.sched(|sched| sched.shared_waits()) > 0 {
             inside.mark_stuck();
             // This one last: another VM may have posted something for it, and be stuck since.
             if !vms::all_others_are_stuck(inside) || !inside.is_stuck() {

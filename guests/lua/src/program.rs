@@ -146,6 +146,12 @@ pub unsafe fn run_program(
     }
     // The main process ends the program, so `run` does not return.
     vm.run();
+    if vm.is_stopped() {
+        // Another VM ends the program, and has halted this one.
+        loop {
+            std::thread::park();
+        }
+    }
     fail("cannot go on", &"the main process is gone")
 }
 

@@ -209,11 +209,6 @@ unsafe extern "C" fn baton_vms_each(
     }
 }
 
-/// Whether there is more than one VM.
-pub(crate) fn are_several() -> bool {
-    !LIST.lock().is_empty()
-}
-
 /// All VMs but this one, with their guests if they are beside the first one.
 fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<LuaGuest>>)> {
     let list = LIST.lock();

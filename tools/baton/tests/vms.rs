@@ -70,4 +70,16 @@ cases! {
         a_member_that_dies_is_started_again,
         without_restart_a_dead_member_stays_dead,
         wrong_arguments_of_a_pool_raise;
+    mod modules_in_c from "vms/modules_in_c.lua":
+        a_module_that_is_not_declared_is_in_one_vm_at_a_time,
+        a_module_that_is_declared_serial_is_in_one_vm_at_a_time,
+        a_module_that_is_declared_concurrent_is_in_all_of_them,
+        a_declaration_holds_for_vms_that_start_later_and_earlier,
+        a_call_that_calls_back_keeps_its_turn,
+        a_killed_process_gives_its_turn_back,
+        a_process_that_is_killed_while_it_waits_for_a_turn_leaves_the_queue,
+        well_known_modules_are_in_all_vms_at_once,
+        databases_are_in_all_vms_at_once,
+        tls_is_in_all_vms_at_once,
+        sockets_of_all_vms_reach_each_other;
 }

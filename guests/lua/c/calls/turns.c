@@ -83,21 +83,24 @@ static void end(struct baton_process *process) {
 
 /* Takes the turn. Raises an error if the process is killed meanwhile. */
 static void take(lua_State *L, struct baton_process *process, const struct baton_turn *turn) {
-  struct baton_wake wake = {0, 0, 0};
-  if (baton_turn_try(turn)) return;
-  if (process->vm->closing) {
-    take_without_waiting(turn);
-    return;
+  struct baton_wake wake = {BATON_DONE, 0, 0};
+  while (!baton_turn_try(turn)) {
+    if (process->vm->closing) {
+      take_without_waiting(turn);
+      return;
+    }
+    lua_unlock(L);
+    baton_lua_check_may_wait(L, process);
+    lua_lock(L);
+    wake.reason = baton_turn_take(process->vm->executor, turn);
+    if (wake.reason == BATON_DONE) {
+      if (baton_lua_pending(process) == BATON_PENDING_NOTHING) return;
+      baton_turn_give(turn);
+    }
+    lua_unlock(L);
+    baton_lua_after_wait(L, process, wake);
+    lua_lock(L);
   }
-  lua_unlock(L);
-  baton_lua_check_may_wait(L, process);
-  lua_lock(L);
-  wake.reason = baton_turn_take(process->vm->executor, turn);
-  if (wake.reason == BATON_DONE && !process->killed && !process->interrupted) return;
-  if (wake.reason == BATON_DONE) baton_turn_give(turn);
-  lua_unlock(L);
-  baton_lua_after_wait(L, process, wake);
-  lua_lock(L);
 }
 
 void baton_turns_begin(lua_State *L, struct baton_process *process, struct baton_turns *turns,

@@ -98,6 +98,8 @@ int baton_vms_start_one(lua_State *L) {
   struct baton_vm_start *start;
   uint64_t id = 0;
   luaL_checkstring(L, 1);
+  if (baton_simulated)
+    return luaL_error(L, "a simulated run has one VM, as its seed would not repeat the others");
   baton_lua_check_memory(L);
   block = baton_copy_out(L, 4 + BATON_LINKS, lua_gettop(L) - 3 - BATON_LINKS, "value");
   if (block == NULL) return lua_error(L);
