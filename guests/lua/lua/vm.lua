@@ -322,6 +322,7 @@ local function spawn_vm(level, options, main, ...)
     keep, self, life)
   keepers[self] = keeper
   is_kept = true
+  process.yield_to(keeper) -- once it has begun, the end of the program runs its <close>
   return self
 end
 

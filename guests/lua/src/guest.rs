@@ -271,15 +271,20 @@ impl Guest for LuaGuest {
         // Another VM may end such a wait.
         if inside.sched(|sched| sched.shared_waits()) > 0 {
             inside.mark_stuck();
-            // This one last: another VM may have posted something for it, and be stuck since.
-            if !vms::all_others_are_stuck(inside) || !inside.is_stuck() {
+            if !vms::all_are_stuck(inside) {
                 return None; // the last one that gets stuck reports it
             }
             vms::report_the_others(inside);
         }
         flight::write_now(inside, "deadlock");
         before_end(inside);
-        self.report(inside, "deadlock: no process can ever run again", true);
+        let which = if self.is_beside() {
+            format!(" ({})", self.title())
+        } else {
+            String::new()
+        };
+        let heading = format!("deadlock: no process can ever run again{which}");
+        self.report(inside, &heading, true);
         std::process::exit(1);
     }
 

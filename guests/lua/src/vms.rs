@@ -217,9 +217,17 @@ fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<LuaGuest>>)> {
     beside.chain(first).filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own)).collect()
 }
 
-/// Whether no other VM can run again by itself.
-pub(crate) fn all_others_are_stuck(own: &Vm) -> bool {
-    all_others(own).iter().all(|(vm, _)| vm.is_stuck())
+/// Whether no VM can ever run again: each waits for another one. `own` is marked as stuck.
+pub(crate) fn all_are_stuck(own: &Vm) -> bool {
+    // Each round lists the VMs anew: a VM may have started one and be stuck since.
+    let all = || {
+        let of = |vm: &Vm| Some((std::ptr::from_ref(vm), vm.stuck_wait()?));
+        let others = all_others(own);
+        let others = others.iter().map(|(vm, _)| of(vm));
+        others.chain([of(own)]).collect::<Option<Vec<_>>>()
+    };
+    let before = all();
+    before.is_some() && before == all()
 }
 
 /// Writes what the processes of all other VMs are doing, before a report of this one.

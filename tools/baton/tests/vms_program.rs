@@ -116,7 +116,7 @@ fn a_deadlock_across_vms_is_reported_with_the_processes_of_all() {
         .complained("deadlock: no process can ever run again")
         .complained("to receive from the channel between VMs 'answers'")
         .complained("to receive from the channel between VMs 'requests'")
-        .complained("processes of VM 'server'");
+        .complained("VM 'server'");
 }
 
 #[test]

@@ -343,8 +343,9 @@ pub struct Vm {
     life: OnceLock<Arc<api::shared::Life>>,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
-    /// Whether the idle owner knows of nothing in this VM that could end its wait.
-    is_stuck: AtomicBool,
+    /// How often the owner has begun or ended a wait that nothing in this VM can end: odd during
+    /// such a wait.
+    stuck_waits: AtomicU64,
     looks: Asked<look::Look>,
     monitor: Arc<Monitor>,
     /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
@@ -431,7 +432,7 @@ impl Vm {
                 .ok()
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
-            is_stuck: AtomicBool::new(false),
+            stuck_waits: AtomicU64::new(0),
             looks: Asked::default(),
             monitor,
             watch: Mutex::new(decide::PollState::default()),

@@ -7,6 +7,7 @@ use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Notify;
 use baton_sys::{gate, membarrier, signals};
+use std::sync::atomic::Ordering;
 
 /// The result of a deadlock report to the guest.
 #[must_use]
@@ -122,7 +123,7 @@ impl Vm {
     pub(in crate::vm) fn request(&self, bit: u32) {
         // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
         self.requests
-            .fetch_or(bit, std::sync::atomic::Ordering::Release);
+            .fetch_or(bit, Ordering::Release);
         match self.park.notify() {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
@@ -152,7 +153,7 @@ impl Inside<'_> {
     pub(in crate::vm) fn harvest(&self) {
         self.park.acknowledge();
         // Relaxed: the forking thread repeats its check.
-        if self.fork_waits.load(std::sync::atomic::Ordering::Relaxed) {
+        if self.fork_waits.load(Ordering::Relaxed) {
             self.stand_aside();
         }
         self.with_inner(|inner| {
@@ -252,14 +253,13 @@ impl Inside<'_> {
             AfterReport::HasEnded => {}
         }
         if dead {
-            // SeqCst: as in `mark_stuck`. What has ended the wait is still in the inbox.
-            self.is_stuck.store(false, std::sync::atomic::Ordering::SeqCst);
+            self.unmark_stuck();
         }
         self.park.finish();
         // AcqRel: pairs with `request`.
         let requests = self.requests.fetch_and(
             !(crate::vm::request::SIGNALLED | crate::vm::request::LOOK),
-            std::sync::atomic::Ordering::AcqRel,
+            Ordering::AcqRel,
         );
         if requests & crate::vm::request::SIGNALLED != 0 {
             self.guest.signalled(self);
@@ -286,31 +286,45 @@ impl Inside<'_> {
 
 impl Inside<'_> {
     /// For [`Guest::deadlocked`](crate::guest::Guest::deadlocked): notes, until the VM's wait ends,
-    /// that only another VM could end it. Call it before looking at the other VMs: of two VMs that
-    /// do so at the same time, at least one then sees that the other one is stuck. Look at this VM
-    /// last: another one may have posted something for it, and be stuck since.
+    /// that only another VM could end it. Call it before you look whether the other VMs are stuck,
+    /// too: of two that do so at the same time, at least one then sees both.
     pub fn mark_stuck(&self) {
-        // SeqCst: a store here and a load in `is_stuck` of another VM, in both VMs, must not both
-        // miss the other's.
-        self.is_stuck.store(true, std::sync::atomic::Ordering::SeqCst);
+        if self.stuck_waits.load(Ordering::Relaxed) & 1 == 0 {
+            // SeqCst: a change here and a load in `stuck_wait` of another VM, in both VMs, must not
+            // both miss the other's. Relaxed (above): only the owner writes it.
+            self.stuck_waits.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The wait is over. What has ended it is still in the inbox.
+    fn unmark_stuck(&self) {
+        // Relaxed: only the owner writes it.
+        if self.stuck_waits.load(Ordering::Relaxed) & 1 == 1 {
+            // SeqCst: as in `mark_stuck`.
+            self.stuck_waits.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 
 impl Vm {
-    /// Whether the VM waits, marked as stuck, and nothing has come for it. Who has posted something
-    /// for it before calls this sees that, or that its wait has ended.
-    pub fn is_stuck(&self) -> bool {
+    /// The number of the wait that only another VM can end. `None` if the VM does not wait so, or
+    /// something has come for it.
+    ///
+    /// A group of VMs is deadlocked if each has such a wait, and each still has the same one when
+    /// all are asked once more. Then there was a moment between the two rounds in which all of them
+    /// waited, and nothing had been posted to any of them: a VM takes nothing in while it waits.
+    pub fn stuck_wait(&self) -> Option<u64> {
         // SeqCst: as in `mark_stuck`.
-        self.is_stuck.load(std::sync::atomic::Ordering::SeqCst)
-            && self.inbox.is_empty()
-            && !self.signal_is_due()
+        let wait = self.stuck_waits.load(Ordering::SeqCst);
+        let is_stuck = wait & 1 == 1 && self.inbox.is_empty() && !self.signal_is_due();
+        is_stuck.then_some(wait)
     }
 
     /// Whether a signal handler has made a request or used a waker, or another thread wants to
     /// look.
     pub(in crate::vm) fn signal_is_due(&self) -> bool {
         // Acquire: pairs with `request`.
-        self.requests.load(std::sync::atomic::Ordering::Acquire)
+        self.requests.load(Ordering::Acquire)
             & (crate::vm::request::SIGNALLED | crate::vm::request::WOKEN | crate::vm::request::LOOK)
             != 0
     }
@@ -319,7 +333,7 @@ impl Vm {
     /// call should be retaken: the thread that looks asks the owner itself.
     pub(in crate::vm) fn handler_waits(&self) -> bool {
         // Acquire: pairs with `request`.
-        self.requests.load(std::sync::atomic::Ordering::Acquire)
+        self.requests.load(Ordering::Acquire)
             & (crate::vm::request::SIGNALLED | crate::vm::request::WOKEN)
             != 0
     }
