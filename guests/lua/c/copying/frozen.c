@@ -579,8 +579,13 @@ static void release_frozen(void *object) {
   baton_image_release(baton_image_of((const struct baton_frozen_table *)object));
 }
 
+static void *hold_frozen_again(void *object) {
+  baton_image_hold(baton_image_of((const struct baton_frozen_table *)object));
+  return object;
+}
+
 const struct baton_sendable baton_frozen_kind = {
-    is_frozen, hold_frozen, push_frozen, release_frozen};
+    is_frozen, hold_frozen, push_frozen, release_frozen, hold_frozen_again};
 
 /* Whether the argument is returned as it is. */
 static int is_plain(lua_State *L) {

@@ -25,13 +25,18 @@ pub(super) struct CMessage {
 }
 
 impl CMessage {
-    fn new(pointer: usize, kind: &'static CMessageKind) -> CMessage {
+    /// Takes a message over from C.
+    pub(super) fn new(pointer: usize, kind: &'static CMessageKind) -> CMessage {
         let size = (kind.size)(pointer as *const c_void) as u64;
         CMessage {
             pointer,
             size,
             kind,
         }
+    }
+
+    pub(super) fn pointer(&self) -> usize {
+        self.pointer
     }
 
     /// Gives the message to C.
