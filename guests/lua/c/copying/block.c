@@ -51,6 +51,16 @@ void baton_block_free(struct baton_block *block) {
   free(block);
 }
 
+static int collect(lua_State *L) {
+  lua_gc(L, LUA_GCCOLLECT);
+  return 0;
+}
+
+int baton_copy_collect(lua_State *L) {
+  lua_pushcfunction(L, collect);
+  return lua_pcall(L, 0, 0, 0);
+}
+
 l_noret baton_copy_raise_memory_error(lua_State *L) {
   lua_lock(L);
   luaD_throw(L, LUA_ERRMEM);
