@@ -158,7 +158,8 @@ static inline const struct baton_cell *find_short(
 }
 
 /* A table as a key is a view. It lies in the same image, or in another one. */
-static const struct baton_cell *find_view(const struct baton_view *view, const struct baton_view *key) {
+static const struct baton_cell *find_view(
+    const struct baton_view *view, const struct baton_view *key) {
   struct baton_cell cell;
   memset(&cell, 0, sizeof cell);
   if (key->image == view->image) {
