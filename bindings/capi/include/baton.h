@@ -418,10 +418,13 @@ BATON_INSIDE struct baton_wake baton_select(const void *vm, const struct baton_c
 ** first reference. An object lives until the last one was given back.
 ** ======================================================= */
 
-/* What the messages of a channel are. Any thread may call these functions. */
+/* What the messages of a channel are: their size in bytes, and their end. Any thread may call these
+   functions. */
+typedef size_t (*baton_message_size)(const void *message);
+typedef void (*baton_message_end)(void *message);
 struct baton_message_kind {
-  size_t (*size)(const void *message);
-  void (*free)(void *message);
+  baton_message_size size;
+  baton_message_end end;
 };
 
 /* A channel for at most `capacity` messages of at most `bytes` bytes together. A larger message is

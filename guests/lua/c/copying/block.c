@@ -80,6 +80,16 @@ struct baton_block *baton_block_again(const struct baton_block *block) {
   return NULL;
 }
 
+static int collect(lua_State *L) {
+  lua_gc(L, LUA_GCCOLLECT);
+  return 0;
+}
+
+int baton_copy_collect(lua_State *L) {
+  lua_pushcfunction(L, collect);
+  return lua_pcall(L, 0, 0, 0);
+}
+
 l_noret baton_copy_raise_memory_error(lua_State *L) {
   lua_lock(L);
   luaD_throw(L, LUA_ERRMEM);
