@@ -428,10 +428,13 @@ BATON_INSIDE struct baton_wake baton_select(const void *vm, const struct baton_c
 ** first reference. An object lives until the last one was given back.
 ** ======================================================= */
 
-/* What the messages of a channel are. Any thread may call these functions. */
+/* What the messages of a channel are: their size in bytes, and their end. Any thread may call these
+   functions. */
+typedef size_t (*baton_message_size)(const void *message);
+typedef void (*baton_message_end)(void *message);
 struct baton_message_kind {
-  size_t (*size)(const void *message);
-  void (*free)(void *message);
+  baton_message_size size;
+  baton_message_end end;
 };
 
 /* A channel for at most `capacity` messages of at most `bytes` bytes together. A larger message is
@@ -483,6 +486,68 @@ BATON_INSIDE struct baton_wake baton_words_wait(const void *vm, struct baton_wor
 /* Wakes up to `n` processes of any VM. Returns how many. */
 BATON_INSIDE uint64_t baton_words_wake(
     const void *vm, struct baton_words *words, uint64_t index, uint64_t n);
+
+/* A dictionary, bounded by bytes. Keys are bytes. A message that it stores is its own. */
+enum baton_dict_kind {
+  BATON_DICT_ABSENT,
+  BATON_DICT_FALSE,
+  BATON_DICT_TRUE,
+  BATON_DICT_INTEGER,
+  BATON_DICT_FLOAT,
+  BATON_DICT_BYTES,
+  BATON_DICT_MESSAGE
+};
+struct baton_dict_value {
+  int kind;
+  int64_t integer;
+  double number;
+  const void *bytes; /* or the message */
+  size_t size;       /* of the bytes */
+  const void *held;  /* of a value that was found: a reference, for baton_dict_release_value */
+};
+struct baton_dict_key {
+  const void *bytes;
+  size_t size;
+};
+enum baton_dict_result { BATON_DICT_STORED, BATON_DICT_FULL, BATON_DICT_NOT_WANTED };
+
+struct baton_dict;
+BATON_ANY_THREAD struct baton_dict *baton_dict_new(
+    uint64_t bytes, int evicts, const struct baton_message_kind *kind);
+BATON_ANY_THREAD void baton_dict_hold(struct baton_dict *dict);
+BATON_ANY_THREAD void baton_dict_release(struct baton_dict *dict);
+/* How many entries there are, and the bytes that they take. */
+BATON_ANY_THREAD uint64_t baton_dict_count(const struct baton_dict *dict);
+BATON_ANY_THREAD uint64_t baton_dict_used(const struct baton_dict *dict);
+/* Writes the value of the key, which is valid until its reference is given back. */
+BATON_ANY_THREAD void baton_dict_get(const struct baton_dict *dict, struct baton_dict_key key,
+    struct baton_dict_value *found);
+BATON_ANY_THREAD void baton_dict_release_value(const struct baton_dict_value *found);
+/* Stores a value until `end`, an absolute time. With `if_absent`, BATON_DICT_NOT_WANTED says that
+   there is one already. */
+BATON_ANY_THREAD int baton_dict_set(struct baton_dict *dict, struct baton_dict_key key,
+    const struct baton_dict_value *value, uint64_t end, int if_absent);
+/* Stores a value, or removes the key if it is absent, unless the present value differs from
+   `expected`: BATON_DICT_NOT_WANTED. Messages are never equal. The end stays. Writes the value
+   before, as baton_dict_get does. */
+BATON_ANY_THREAD int baton_dict_compare(struct baton_dict *dict, struct baton_dict_key key,
+    const struct baton_dict_value *expected, const struct baton_dict_value *value,
+    struct baton_dict_value *before);
+/* Adds the number `n` to that of the key, or to `initial` if there is none, and writes the sum.
+   BATON_DICT_NOT_WANTED: the value is no number. The end stays. */
+BATON_ANY_THREAD int baton_dict_add(struct baton_dict *dict, struct baton_dict_key key,
+    const struct baton_dict_value *n, const struct baton_dict_value *initial,
+    struct baton_dict_value *sum);
+/* Removes a key. Returns whether it was there. */
+BATON_ANY_THREAD int baton_dict_delete(struct baton_dict *dict, struct baton_dict_key key);
+/* Lists at most `limit` keys. */
+struct baton_dict_keys;
+BATON_ANY_THREAD struct baton_dict_keys *baton_dict_keys(
+    const struct baton_dict *dict, uint64_t limit);
+/* Writes the key of this number, from 0. Returns 0 if there is none. */
+BATON_ANY_THREAD int baton_dict_key_at(
+    const struct baton_dict_keys *keys, uint64_t number, struct baton_dict_key *key);
+BATON_ANY_THREAD void baton_dict_keys_free(struct baton_dict_keys *keys);
 
 /* }====================================================== */
 

@@ -150,6 +150,7 @@ macro_rules! bridge_from_anywhere {
 
 mod commands;
 mod descriptors;
+mod dict;
 mod objects;
 mod select;
 mod shared;

@@ -58,6 +58,7 @@ pages! {
     from_tarantool = "from-tarantool.md",
     luarocks = "luarocks.md",
     other_cores = "other-cores.md",
+    what_can_be_sent = "what-can-be-sent.md",
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",

@@ -18,6 +18,8 @@ unsafe extern "C-unwind" {
 }
 
 unsafe extern "C" {
+    /// Registers a kind of userdata that is sent.
+    fn copying_register();
     /// Prints the error on the top of the stack, and pops it.
     fn copying_report(state: *mut c_void);
 }
@@ -28,6 +30,8 @@ fn copying_program() {
     if std::env::var_os(FILE).is_none() {
         return;
     }
+    // SAFETY: there is no Lua state yet.
+    unsafe { copying_register() };
     // SAFETY: there are no arguments. `copying_host` is a lua_CFunction that takes none, and
     // `copying_report` pops the error that it prints.
     let status = unsafe {
@@ -124,6 +128,14 @@ copying! {
         a_long_path_is_cut_in_the_middle,
         a_refused_value_in_a_cycle_is_found,
         nothing_is_changed_by_a_refusal;
+    mod kinds from "copying/kinds.lua":
+        a_userdata_of_a_kind_arrives_as_a_reference,
+        a_userdata_that_is_shared_arrives_as_one,
+        another_heap_receives_it,
+        what_cannot_be_held_is_refused_with_the_reason,
+        a_block_that_is_not_read_gives_its_references_back,
+        without_memory_references_are_given_back,
+        processes_send_them_beside_each_other;
     mod fuzz from "copying/fuzz.lua":
         random_graphs_arrive_as_they_are,
         random_graphs_with_a_bad_value_are_refused_with_its_path;

@@ -1,4 +1,5 @@
-//! Tests objects that several VMs share, within one VM: channels, words, buffers.
+//! Tests objects that several VMs share, within one VM: channels, words, buffers, the
+//! dictionary.
 
 mod harness;
 
@@ -41,6 +42,24 @@ cases! {
         its_name_is_in_its_text,
         misuse_raises,
         a_wait_in_a_critical_section_raises;
+    mod dict from "sharing/dict.lua":
+        values_of_all_kinds_come_back,
+        each_reader_of_a_table_gets_a_copy,
+        shared_objects_are_stored_by_reference,
+        keys_are_strings_numbers_and_booleans,
+        add_stores_only_what_is_absent,
+        compare_stores_only_in_place_of_the_expected_value,
+        incr_counts_from_its_initial_value,
+        a_full_dictionary_refuses_and_keeps_what_it_has,
+        many_small_entries_count_with_their_overhead,
+        the_least_recently_used_entry_is_evicted,
+        an_entry_ends_with_its_time,
+        what_has_ended_is_absent_for_every_method,
+        what_has_ended_makes_room,
+        a_dictionary_is_sent_by_reference,
+        processes_count_together,
+        memory_of_replaced_values_is_given_back,
+        misuse_raises;
     mod select from "sharing/select.lua":
         a_ready_receive_and_a_ready_send_are_done,
         a_waiting_select_is_woken_by_a_sender_and_by_a_receiver,

@@ -51,6 +51,45 @@ void baton_block_free(struct baton_block *block) {
   free(block);
 }
 
+int baton_block_can_be_read_again(const struct baton_block *block) {
+  uint32_t i;
+  for (i = 0; i < block->references; i++)
+    if (block->held[i].kind->again == NULL) return 0;
+  return 1;
+}
+
+struct baton_block *baton_block_again(const struct baton_block *block) {
+  const size_t size = sizeof *block + block->size;
+  struct baton_block *copy = malloc(size);
+  if (copy == NULL) return NULL;
+  memcpy(copy, block, size);
+  copy->room = block->size;
+  copy->references = copy->given = 0;
+  copy->held = NULL;
+  if (block->references == 0) return copy;
+  copy->held = malloc(block->references * sizeof *copy->held);
+  while (copy->held != NULL && copy->references < block->references) {
+    struct baton_reference *to = &copy->held[copy->references];
+    *to = block->held[copy->references];
+    to->object = to->kind->again(to->object);
+    if (to->object == NULL) break;
+    copy->references++;
+  }
+  if (copy->references == block->references) return copy;
+  baton_block_free(copy);
+  return NULL;
+}
+
+static int collect(lua_State *L) {
+  lua_gc(L, LUA_GCCOLLECT);
+  return 0;
+}
+
+int baton_copy_collect(lua_State *L) {
+  lua_pushcfunction(L, collect);
+  return lua_pcall(L, 0, 0, 0);
+}
+
 l_noret baton_copy_raise_memory_error(lua_State *L) {
   lua_lock(L);
   luaD_throw(L, LUA_ERRMEM);

@@ -55,7 +55,6 @@ struct baton_block {
   size_t room;
   uint32_t values;     /* how many were sent */
   uint32_t objects;    /* how many there are */
-  uint32_t functions;  /* how many of them are functions in Lua */
   uint32_t references; /* how many of them are userdata */
   uint32_t given;      /* of the references: the first ones, which a reader has taken over */
   struct baton_reference *held;
@@ -103,6 +102,9 @@ struct baton_writer {
 int baton_block_grow(struct baton_writer *w, size_t size);
 /* Whether Lua may have more memory. Without a reserve for the Rust half it may not. */
 int baton_block_may_allocate(void);
+/* Collects garbage before another attempt. Finalizers may run and wait. Returns a status of Lua's;
+   an error is on the top of the stack. Outside the VM. */
+int baton_copy_collect(lua_State *L);
 /* Raises Lua's own error. Outside the VM. */
 l_noret baton_copy_raise_memory_error(lua_State *L);
 const struct baton_sendable *baton_copy_kind_of(lua_State *L, int index);

@@ -27,6 +27,11 @@ int baton_copy_in(lua_State *L, struct baton_block *block);
 size_t baton_block_size(const struct baton_block *block);
 /* Frees a block that nobody reads. By any thread. */
 void baton_block_free(struct baton_block *block);
+/* Another block with the same values, for one more reader. NULL without memory. Whether there can
+   be one is what the second function says: all that the block refers to can be held again. By any
+   thread. */
+struct baton_block *baton_block_again(const struct baton_block *block);
+int baton_block_can_be_read_again(const struct baton_block *block);
 
 /*
 ** A kind of full userdata that is sent as a reference to an object outside of all heaps, which
@@ -42,6 +47,9 @@ struct baton_sendable {
   void (*push)(lua_State *L, void *object);
   /* Gives the reference back. By any thread. */
   void (*release)(void *object);
+  /* Takes one more reference, which it returns; NULL without memory. By any thread. The function
+     itself may be NULL: such a value is read once. */
+  void *(*again)(void *object);
 };
 void baton_copy_register(const struct baton_sendable *kind);
 

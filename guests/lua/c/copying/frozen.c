@@ -29,17 +29,10 @@ struct cached {
 };
 
 /* What a VM needs to read images. */
-struct frozen_heap {
+struct baton_frozen_heap {
   const uint64_t *collections; /* NULL: a state without processes; nothing is cached */
   const Table *metatable;      /* of views; a program can replace it by the library debug */
   struct cached cache[CACHED];
-};
-
-struct view {
-  const void *seal; /* must be first */
-  const struct baton_frozen_table *table;
-  const struct baton_image *image;
-  struct frozen_heap *heap;
 };
 
 struct holder {
@@ -50,19 +43,19 @@ struct holder {
 ** Reading without allocating. All inside the VM.
 ** ======================================================= */
 
-static inline struct cached *entry_of(struct frozen_heap *heap, const void *part) {
+static inline struct cached *entry_of(struct baton_frozen_heap *heap, const void *part) {
   const uint64_t bits = (uint64_t)((uintptr_t)part >> 3) * 0x9E3779B97F4A7C15u;
   return &heap->cache[bits >> 56];
 }
 
-static inline GCObject *find_cached(struct frozen_heap *heap, const void *part) {
+static inline GCObject *find_cached(struct baton_frozen_heap *heap, const void *part) {
   const struct cached *entry = entry_of(heap, part);
   if (heap->collections == NULL || entry->part != part) return NULL;
   return entry->collection == *heap->collections ? entry->object : NULL;
 }
 
 /* Notes the object on the top of the stack. Outside the VM. */
-static void note_cached(lua_State *L, struct frozen_heap *heap, const void *part) {
+static void note_cached(lua_State *L, struct baton_frozen_heap *heap, const void *part) {
   struct cached *entry = entry_of(heap, part);
   if (heap->collections == NULL) return;
   baton_enter(L);
@@ -106,7 +99,7 @@ static inline TString *find_short_string(
   return NULL;
 }
 
-static int give_object(struct frozen_heap *heap, const void *part, TValue *to) {
+static int give_object(struct baton_frozen_heap *heap, const void *part, TValue *to) {
   GCObject *object = find_cached(heap, part);
   if (object == NULL) return 0;
   to->value_.gc = object;
@@ -115,7 +108,7 @@ static int give_object(struct frozen_heap *heap, const void *part, TValue *to) {
 }
 
 /* Stores the value of a cell. Returns 0 if it has to be made first. */
-static inline int give(const global_State *g, const struct view *view,
+static inline int give(const global_State *g, const struct baton_view *view,
     const struct baton_cell *cell, TValue *to) {
   const struct baton_frozen_string *string;
   TString *found;
@@ -147,7 +140,7 @@ static inline uint32_t hash_in(
 }
 
 static inline const struct baton_cell *find_short(
-    const global_State *g, const struct view *view, const TString *key) {
+    const global_State *g, const struct baton_view *view, const TString *key) {
   const struct baton_frozen_table *table = view->table;
   const struct baton_frozen_pair *pairs = baton_pairs_of(table);
   const uint32_t last = table->pairs - 1, hash = hash_in(g, view->image, key);
@@ -164,18 +157,9 @@ static inline const struct baton_cell *find_short(
   return NULL;
 }
 
-static const struct view *view_of(const TValue *value) {
-  const Udata *userdata;
-  if (!ttisfulluserdata(value)) return NULL;
-  userdata = uvalue(value);
-  if (userdata->len != sizeof(struct view)) return NULL;
-  if (((const struct view *)getudatamem(userdata))->seal != baton_inline_seal(BATON_SEALED_FROZEN))
-    return NULL;
-  return (const struct view *)getudatamem(userdata);
-}
-
 /* A table as a key is a view. It lies in the same image, or in another one. */
-static const struct baton_cell *find_view(const struct view *view, const struct view *key) {
+static const struct baton_cell *find_view(
+    const struct baton_view *view, const struct baton_view *key) {
   struct baton_cell cell;
   memset(&cell, 0, sizeof cell);
   if (key->image == view->image) {
@@ -190,7 +174,7 @@ static const struct baton_cell *find_view(const struct view *view, const struct 
 }
 
 static const struct baton_cell *find_string(
-    lua_State *L, const struct view *view, const TString *key, uint8_t tag) {
+    lua_State *L, const struct baton_view *view, const TString *key, uint8_t tag) {
   struct baton_cell cell;
   memset(&cell, 0, sizeof cell);
   cell.tag = tag;
@@ -199,9 +183,9 @@ static const struct baton_cell *find_string(
 }
 
 static const struct baton_cell *find_other(
-    lua_State *L, const struct view *view, const TValue *key) {
+    lua_State *L, const struct baton_view *view, const TValue *key) {
   struct baton_cell cell;
-  const struct view *table = view_of(key);
+  const struct baton_view *table = baton_view_of(key);
   const TString *name;
   if (table != NULL) return find_view(view, table);
   memset(&cell, 0, sizeof cell);
@@ -225,7 +209,7 @@ static const struct baton_cell *find_other(
 
 /* The value of any key, or NULL. */
 static inline const struct baton_cell *find(
-    lua_State *L, const struct view *view, const TValue *key) {
+    lua_State *L, const struct baton_view *view, const TValue *key) {
   const struct baton_cell *cell;
   if (ttisshrstring(key))
     cell = find_short(G(L), view, tsvalue(key));
@@ -240,7 +224,7 @@ static inline const struct baton_cell *find(
 
 /* Replaces __index in the interpreter's loop and in Lua's API, where nothing has to be made. */
 static int get(lua_State *L, const Udata *object, const TValue *key, TValue *to) {
-  const struct view *view = (const struct view *)getudatamem(object);
+  const struct baton_view *view = (const struct baton_view *)getudatamem(object);
   const struct baton_cell *cell;
   if (l_unlikely(object->metatable != view->heap->metatable)) return 0;
   cell = find(L, view, key);
@@ -252,7 +236,7 @@ static int get(lua_State *L, const Udata *object, const TValue *key, TValue *to)
 
 /* Replaces __len there. */
 static int get_length(const Udata *object, TValue *to) {
-  const struct view *view = (const struct view *)getudatamem(object);
+  const struct baton_view *view = (const struct baton_view *)getudatamem(object);
   if (l_unlikely(object->metatable != view->heap->metatable)) return 0;
   setivalue(to, (lua_Integer)view->table->length);
   return 1;
@@ -277,11 +261,11 @@ static int refuse_change(lua_State *L);
 static int length_frozen(lua_State *L);
 static int pairs_of_frozen(lua_State *L);
 
-static struct frozen_heap *open_heap(lua_State *L) {
+static struct baton_frozen_heap *open_heap(lua_State *L) {
   static const luaL_Reg methods[] = {{"__index", index_frozen}, {"__newindex", refuse_change},
       {"__len", length_frozen}, {"__pairs", pairs_of_frozen}, {NULL, NULL}};
   const struct baton_process *process = baton_lua_here(L);
-  struct frozen_heap *heap = lua_newuserdatauv(L, sizeof *heap, 0);
+  struct baton_frozen_heap *heap = lua_newuserdatauv(L, sizeof *heap, 0);
   memset(heap, 0, sizeof *heap);
   heap->collections = process != NULL ? &process->vm->collections : NULL;
   baton_lua_new_sealed_metatable(L, BATON_SEALED_FROZEN, NAME);
@@ -303,8 +287,8 @@ static struct frozen_heap *open_heap(lua_State *L) {
   return heap;
 }
 
-static struct frozen_heap *heap_of(lua_State *L) {
-  struct frozen_heap *heap;
+static struct baton_frozen_heap *heap_of(lua_State *L) {
+  struct baton_frozen_heap *heap;
   baton_lua_push_private(L, &heap_key);
   heap = lua_touserdata(L, -1);
   lua_pop(L, 1);
@@ -355,8 +339,8 @@ static void push_holder(lua_State *L, struct owned *owned) {
 /* The argument is a `struct owned`. Returns the view. */
 static int push_view(lua_State *L) {
   struct owned *owned = lua_touserdata(L, 1);
-  struct frozen_heap *heap = heap_of(L);
-  struct view *view;
+  struct baton_frozen_heap *heap = heap_of(L);
+  struct baton_view *view;
   lua_settop(L, 1);
   baton_lua_push_private(L, &objects_key);
   if (lua_rawgetp(L, 2, owned->table) != LUA_TNIL) {
@@ -398,7 +382,7 @@ static void push_table(lua_State *L, const struct baton_frozen_table *table) {
 }
 
 /* Pushes the value of a cell. */
-static void push_cell(lua_State *L, const struct view *view, const struct baton_cell *cell) {
+static void push_cell(lua_State *L, const struct baton_view *view, const struct baton_cell *cell) {
   const struct baton_frozen_string *string;
   int is_given;
   baton_enter(L);
@@ -430,12 +414,12 @@ static void push_cell(lua_State *L, const struct view *view, const struct baton_
 ** Metamethods
 ** ======================================================= */
 
-static const struct view *check_view(lua_State *L) {
+static const struct baton_view *check_view(lua_State *L) {
   return baton_lua_check_sealed(L, 1, BATON_SEALED_FROZEN, "frozen value");
 }
 
 /* Pushes what the class of the table has under the key at index 2. */
-static int index_class(lua_State *L, const struct view *view) {
+static int index_class(lua_State *L, const struct baton_view *view) {
   const struct baton_frozen_string *name =
       baton_string_at(view->image, view->table->class_name);
   baton_copy_push_class(L, name->bytes, name->length);
@@ -459,7 +443,7 @@ static int index_class(lua_State *L, const struct view *view) {
 
 /* __index(frozen, key) */
 static int index_frozen(lua_State *L) {
-  const struct view *view = check_view(L);
+  const struct baton_view *view = check_view(L);
   const struct baton_cell *cell;
   lua_settop(L, 2);
   baton_enter(L);
@@ -489,7 +473,7 @@ static int length_frozen(lua_State *L) {
 }
 
 /* The place behind that of a key: in the array part, then in the hash part. Inside the VM. */
-static uint32_t place_behind(lua_State *L, const struct view *view, const TValue *key) {
+static uint32_t place_behind(lua_State *L, const struct baton_view *view, const TValue *key) {
   const struct baton_frozen_table *table = view->table;
   const struct baton_cell *value;
   if (ttisnil(key)) return 0;
@@ -521,7 +505,7 @@ static const struct baton_cell *value_from(
 
 /* next(frozen, key) -> key, value */
 static int next_of_frozen(lua_State *L) {
-  const struct view *view = check_view(L);
+  const struct baton_view *view = check_view(L);
   const struct baton_cell *value = NULL;
   struct baton_cell key;
   uint32_t place;
@@ -567,7 +551,7 @@ static int is_frozen(lua_State *L, int index) {
 }
 
 static void *hold_frozen(lua_State *L, int index, const char **why) {
-  const struct view *view = lua_touserdata(L, index);
+  const struct baton_view *view = lua_touserdata(L, index);
   (void)why;
   baton_image_hold(view->image);
   return (void *)(uintptr_t)view->table;
@@ -579,8 +563,13 @@ static void release_frozen(void *object) {
   baton_image_release(baton_image_of((const struct baton_frozen_table *)object));
 }
 
+static void *hold_frozen_again(void *object) {
+  baton_image_hold(baton_image_of((const struct baton_frozen_table *)object));
+  return object;
+}
+
 const struct baton_sendable baton_frozen_kind = {
-    is_frozen, hold_frozen, push_frozen, release_frozen};
+    is_frozen, hold_frozen, push_frozen, release_frozen, hold_frozen_again};
 
 /* Whether the argument is returned as it is. */
 static int is_plain(lua_State *L) {
@@ -592,23 +581,34 @@ static int is_plain(lua_State *L) {
   }
 }
 
+/* A block of the value at index 1. Raises an error if it cannot be frozen. */
+static struct baton_block *check_freezable(lua_State *L) {
+  struct baton_block *block = baton_copy_to_freeze(L, 1);
+  if (block == NULL) luaL_error(L, "%s", lua_tostring(L, -1));
+  return block;
+}
+
+/* Makes an image of the table at index 1. NULL: no memory. */
+static struct baton_image *make_image(lua_State *L) {
+  struct baton_block *block = check_freezable(L);
+  struct baton_image *image = baton_image_make(block, G(L)->seed);
+  baton_block_free(block);
+  return image;
+}
+
 /* vm.freeze(value) -> frozen value */
 static int freeze(lua_State *L) {
-  struct baton_block *block;
   struct baton_image *image;
   if (is_plain(L) || is_frozen(L, 1)) return 1;
-  block = baton_copy_to_freeze(L, 1);
-  if (block == NULL) return luaL_error(L, "%s", lua_tostring(L, -1));
-  if (!lua_istable(L, 1)) { /* a function of Lua's libraries */
-    baton_block_free(block);
+  if (!lua_istable(L, 1)) { /* only functions of Lua's libraries are not refused */
+    baton_block_free(check_freezable(L));
     return 1;
   }
-  image = baton_image_make(block, G(L)->seed);
+  image = make_image(L);
   if (image == NULL) {
     lua_gc(L, LUA_GCCOLLECT);
-    image = baton_image_make(block, G(L)->seed);
+    image = make_image(L);
   }
-  baton_block_free(block);
   if (image == NULL) baton_copy_raise_memory_error(L);
   push_owned(L, baton_table_at(image, image->root));
   return 1;

@@ -16,6 +16,7 @@
 #define BATON_FROZEN_H
 
 #include "copying/block.h"
+#include "state/checks.h"
 
 /* A value, with a tag of Lua's. */
 struct baton_cell {
@@ -97,6 +98,23 @@ const struct baton_cell *baton_image_find(const struct baton_frozen_table *table
     const struct baton_cell *key, const char *bytes, size_t length);
 /* The hash of a key that is no string. */
 uint32_t baton_image_hash(const struct baton_cell *key);
+
+/* The userdata by which a program reads a table of an image. */
+struct baton_frozen_heap;
+struct baton_view {
+  const void *seal; /* must be first */
+  const struct baton_frozen_table *table;
+  const struct baton_image *image;
+  struct baton_frozen_heap *heap; /* what the VM needs to read images */
+};
+
+/* The view that a value is, or NULL. Inside the VM. */
+static inline const struct baton_view *baton_view_of(const TValue *value) {
+  const struct baton_view *view;
+  if (!ttisfulluserdata(value) || uvalue(value)->len != sizeof *view) return NULL;
+  view = (const struct baton_view *)(const void *)getudatamem(uvalue(value));
+  return view->seal == baton_inline_seal(BATON_SEALED_FROZEN) ? view : NULL;
+}
 
 /* frozen.c */
 extern const struct baton_sendable baton_frozen_kind;

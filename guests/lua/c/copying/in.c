@@ -223,23 +223,8 @@ static int push_userdata(lua_State *L) {
 
 /* }====================================================== */
 
-/* Shows functions that have arrived to a debugger, which may have breakpoints in their files.
-   Inside the VM. */
-static void show_functions(struct baton_reader *r) {
-  const struct baton_debugger_hooks *debugger = baton_lua_debugger();
-  uint32_t i;
-  if (l_likely(debugger == NULL)) return;
-  for (i = 0; i < r->count; i++) {
-    if (r->objects[i]->tt != LUA_VLCL) continue;
-    setclLvalue2s(r->L, r->L->top.p, gco2lcl(r->objects[i]));
-    r->L->top.p++;
-    debugger->loaded(r->L);
-    r->L->top.p--;
-  }
-}
-
 /* Makes the values and frees the block, unless memory runs out. Returns a status of Lua's. */
-static int read_block(struct baton_reader *r) {
+static int read_block(struct baton_reader *r, GCObject **many) {
   lua_State *L = r->L;
   int status;
   baton_enter(L);
@@ -250,31 +235,36 @@ static int read_block(struct baton_reader *r) {
       L->top.p++;
     } else {
       L->top.p += r->block->values;
-      if (l_unlikely(r->block->functions > 0)) show_functions(r);
     }
     baton_block_free(r->block);
-    luaC_checkGC(L);
+    free(many);
+    luaC_checkGC(L); /* last, as finalizers run */
   }
   baton_leave(L);
   return status;
 }
 
 static void read_with_memory(struct baton_reader *r) {
+  lua_State *L = r->L;
   GCObject *few[FEW];
   GCObject **many = NULL;
-  int is_retry = 0, status = LUA_ERRMEM;
+  const int has_few = r->block->objects <= FEW;
+  int is_retry;
   r->objects = few;
-  for (;;) {
-    if (r->block->objects > FEW && many == NULL && baton_block_may_allocate())
+  for (is_retry = 0;; is_retry++) {
+    if (!has_few && many == NULL && baton_block_may_allocate())
       many = r->objects = malloc(r->block->objects * sizeof *many);
-    if (r->objects != NULL && (many != NULL || r->block->objects <= FEW)) status = read_block(r);
-    if (l_likely(status == LUA_OK) || is_retry++) break;
-    lua_gc(r->L, LUA_GCCOLLECT);
+    if ((has_few || many != NULL) && l_likely(read_block(r, many) == LUA_OK)) return;
+    if (is_retry) break;
+    if (baton_copy_collect(L) != LUA_OK) {
+      free(many);
+      baton_block_free(r->block);
+      lua_error(L);
+    }
   }
   free(many);
-  if (l_likely(status == LUA_OK)) return;
   baton_block_free(r->block);
-  baton_copy_raise_memory_error(r->L);
+  baton_copy_raise_memory_error(L);
 }
 
 int baton_copy_in(lua_State *L, struct baton_block *block) {

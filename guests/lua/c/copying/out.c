@@ -98,7 +98,6 @@ static enum baton_copy_status put_closure(
   status = put_object(w, gcvalue(value), parent, BATON_FUNCTION, &is_new);
   if (status != BATON_COPIED || !is_new) return status;
   *w->at++ = clLvalue(value)->nupvalues;
-  w->block->functions++;
   return BATON_COPIED;
 }
 
@@ -240,46 +239,70 @@ static enum baton_copy_status hold_top(struct baton_writer *w, struct baton_refe
   return reference->object != NULL ? BATON_COPIED : BATON_REFUSED;
 }
 
-/* Takes references to the objects of all userdata. Inside the VM, in a critical section or in a
-   heap without processes. */
+/* Takes a reference to a frozen value without Lua's API. Returns 0 if it is none. */
+static int hold_frozen(GCObject *object, struct baton_reference *reference) {
+  const struct baton_view *view;
+  TValue value;
+  value.value_.gc = object;
+  value.tt_ = ctb(LUA_VUSERDATA);
+  view = baton_view_of(&value);
+  if (view == NULL) return 0;
+  baton_image_hold(view->image);
+  reference->kind = &baton_frozen_kind;
+  reference->object = (void *)(uintptr_t)view->table;
+  return 1;
+}
+
+/* Takes a reference to the object of a userdata by the functions of its kind, which are called
+   outside of the VM. Inside the VM, in a critical section or in a heap without processes. */
+static enum baton_copy_status hold_by_kind(
+    struct baton_writer *w, uint32_t number, struct baton_reference *reference) {
+  lua_State *L = w->L;
+  GCObject *object = w->objects[number].object;
+  enum baton_copy_status status;
+  TValue value;
+  setuvalue(L, &value, gco2u(object));
+  setobj2s(L, L->top.p, &value);
+  L->top.p++;
+  baton_leave(L);
+  status = hold_top(w, reference);
+  lua_pop(L, 1);
+  baton_enter(L);
+  return status == BATON_COPIED ? status : refuse(w, &value, w->objects[number].parent);
+}
+
+static enum baton_copy_status hold_in_critical_section(
+    struct baton_writer *w, uint32_t number, struct baton_reference *reference) {
+  struct baton_process *process = baton_lua_running(w->L);
+  struct baton_mark mark;
+  enum baton_copy_status status;
+  if (process == NULL) return hold_by_kind(w, number, reference);
+  baton_lua_begin_critical(process, &mark);
+  status = hold_by_kind(w, number, reference);
+  baton_lua_end_critical(process);
+  return status;
+}
+
+/* Takes references to the objects of all userdata. Inside the VM. */
 static enum baton_copy_status hold_all(struct baton_writer *w) {
   struct baton_block *block = w->block;
   const uint32_t references = block->references;
-  lua_State *L = w->L;
   uint32_t i;
   block->references = 0;
   if (!baton_block_may_allocate()) return BATON_NO_MEMORY;
   block->held = malloc(references * sizeof *block->held);
   if (block->held == NULL) return BATON_NO_MEMORY;
   for (i = 0; block->references < references; i++) {
+    struct baton_reference *reference = &block->held[block->references];
     GCObject *object = w->objects[i].object;
-    enum baton_copy_status status;
     if (object->tt != LUA_VUSERDATA) continue;
-    setuvalue(L, s2v(L->top.p), gco2u(object));
-    L->top.p++;
-    baton_leave(L);
-    status = hold_top(w, &block->held[block->references]);
-    lua_pop(L, 1);
-    baton_enter(L);
-    if (status != BATON_COPIED) {
-      TValue value;
-      setuvalue(L, &value, gco2u(object));
-      return refuse(w, &value, w->objects[i].parent);
+    if (!hold_frozen(object, reference)) {
+      const enum baton_copy_status status = hold_in_critical_section(w, i, reference);
+      if (status != BATON_COPIED) return status;
     }
     block->references++;
   }
   return BATON_COPIED;
-}
-
-static enum baton_copy_status hold_in_critical_section(struct baton_writer *w) {
-  struct baton_process *process = baton_lua_running(w->L);
-  struct baton_mark mark;
-  enum baton_copy_status status;
-  if (process == NULL) return hold_all(w);
-  baton_lua_begin_critical(process, &mark);
-  status = hold_all(w);
-  baton_lua_end_critical(process);
-  return status;
 }
 
 /* }====================================================== */
@@ -298,7 +321,7 @@ static struct baton_block *copy(struct baton_writer *w, enum baton_copy_status *
     w->block->values = (uint32_t)w->values;
     w->block->objects = w->count;
     if (l_likely(w->block->references == 0)) return w->block;
-    *status = hold_in_critical_section(w);
+    *status = hold_all(w);
     if (*status == BATON_COPIED) return w->block;
   } else if (w->block != NULL) {
     w->block->references = 0; /* none is held yet */

@@ -218,14 +218,23 @@ struct part {
   size_t offset, length;
 };
 
-static struct part *part_of(const struct buffer *buffer) {
+static struct part *new_part(struct baton_bytes *bytes, size_t offset, size_t length) {
   struct part *part = malloc(sizeof *part);
   if (part == NULL) return NULL;
-  part->bytes = buffer->bytes;
-  part->offset = buffer->offset;
-  part->length = buffer->length;
-  baton_bytes_hold(part->bytes);
+  part->bytes = bytes;
+  part->offset = offset;
+  part->length = length;
+  baton_bytes_hold(bytes);
   return part;
+}
+
+static struct part *part_of(const struct buffer *buffer) {
+  return new_part(buffer->bytes, buffer->offset, buffer->length);
+}
+
+static void *hold_part_again(void *object) {
+  const struct part *part = object;
+  return new_part(part->bytes, part->offset, part->length);
 }
 
 static void release_part(void *object) {
@@ -289,7 +298,8 @@ static void restore_buffer(void *object) {
 }
 
 void baton_shared_install_buffers(void) {
-  static const struct baton_sendable kind = {is_buffer, hold_buffer, push_part, release_part};
+  static const struct baton_sendable kind = {
+      is_buffer, hold_buffer, push_part, release_part, hold_part_again};
   static const struct baton_movable movable = {
       is_buffer, check_movable, take_buffer, push_part, restore_buffer};
   baton_copy_register(&kind);

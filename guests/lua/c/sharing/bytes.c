@@ -9,7 +9,7 @@
 ** Whoever is the owner writes, until the memory is frozen. A message orders the writes of one owner
 ** before the reads of the next, by the mutex of its channel.
 */
-#include "sharing/bytes.h"
+#include "sharing/buffers.h"
 
 #include <stdlib.h>
 #include <string.h>

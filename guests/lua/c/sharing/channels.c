@@ -242,6 +242,11 @@ static void *hold_channel(lua_State *L, int index, const char **why) {
   return channel;
 }
 
+static void *hold_channel_again(void *object) {
+  baton_shared_channel_hold(object);
+  return object;
+}
+
 static void release_channel(void *object) { baton_shared_channel_release(object); }
 
 static void push_channel(lua_State *L, void *object) {
@@ -263,7 +268,7 @@ void baton_sharing_push_channel(lua_State *L, struct baton_shared_channel *chann
 
 void baton_shared_install_channels(void) {
   static const struct baton_sendable kind = {
-      is_channel, hold_channel, push_channel, release_channel};
+      is_channel, hold_channel, push_channel, release_channel, hold_channel_again};
   static const struct baton_shared_cases cases = {pack, unpack, push};
   baton_copy_register(&kind);
   baton_shared_cases = cases;

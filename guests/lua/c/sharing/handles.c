@@ -11,12 +11,14 @@ static const char *const kind_names[BATON_SEALS] = {
     [BATON_SEALED_MESSAGE] = "baton.vm.message*",
     [BATON_SEALED_BUFFER] = "baton.vm.buffer*",
     [BATON_SEALED_MOVED] = "baton.vm.moved*",
+    [BATON_SEALED_DICT] = "baton.vm.dict*",
 };
 
 static const char *const expected[BATON_SEALS] = {
     [BATON_SEALED_SHARED_CHANNEL] = "channel between VMs",
     [BATON_SEALED_WORDS] = "shared words",
     [BATON_SEALED_BUFFER] = "buffer",
+    [BATON_SEALED_DICT] = "shared dictionary",
 };
 
 struct baton_handle *baton_shared_new_handle(lua_State *L, int kind, size_t size) {

@@ -5,8 +5,9 @@
 **   channels.c   channels between VMs, also as cases of process.select
 **   words.c      words that VMs change atomically and wait at
 **   buffers.c    buffers, as Lua sees them; formats.c has pack and unpack
-**   bytes.c      the memory of buffers; knows no Lua
+**   bytes.c      the memory of buffers
 **   moving.c     vm.move, and what can be moved
+**   dict.c       the shared dictionary
 **   handles.c    handles, and their metatables
 */
 #ifndef BATON_SHARING_INSIDE_H
@@ -55,6 +56,10 @@ void baton_shared_open_formats(lua_State *L);
 void baton_shared_open_moving(lua_State *L);
 void baton_shared_install_moving(void);
 int baton_shared_move(lua_State *L);
+/* dict.c */
+void baton_shared_open_dict(lua_State *L);
+void baton_shared_install_dict(void);
+int baton_shared_new_dict(lua_State *L);
 /* channels.c */
 void baton_shared_open_channels(lua_State *L);
 void baton_shared_install_channels(void);

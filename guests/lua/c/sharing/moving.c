@@ -93,7 +93,8 @@ static void release_moved(void *object) {
 }
 
 void baton_shared_install_moving(void) {
-  static const struct baton_sendable kind = {is_wrapper, take_moved, push_moved, release_moved};
+  static const struct baton_sendable kind = {
+      is_wrapper, take_moved, push_moved, release_moved, NULL};
   baton_copy_register(&kind);
 }
 

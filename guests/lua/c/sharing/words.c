@@ -130,6 +130,11 @@ static void *hold_words(lua_State *L, int index, const char **why) {
   return words;
 }
 
+static void *hold_words_again(void *object) {
+  baton_words_hold(object);
+  return object;
+}
+
 static void release_words(void *object) { baton_words_release(object); }
 
 static void push_words(lua_State *L, void *object) {
@@ -138,7 +143,8 @@ static void push_words(lua_State *L, void *object) {
 }
 
 void baton_shared_install_words(void) {
-  static const struct baton_sendable kind = {is_words, hold_words, push_words, release_words};
+  static const struct baton_sendable kind = {
+      is_words, hold_words, push_words, release_words, hold_words_again};
   baton_copy_register(&kind);
 }
 

@@ -50,6 +50,7 @@ enum {
   BATON_SEALED_WORDS,
   BATON_SEALED_BUFFER,
   BATON_SEALED_MOVED, /* what vm.move returns */
+  BATON_SEALED_DICT,
   BATON_SEALS
 };
 /* The seal at the beginning of each object of that kind. */

@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct CMessageKind {
     size: extern "C" fn(*const c_void) -> usize,
-    free: extern "C" fn(*mut c_void),
+    end: extern "C" fn(*mut c_void),
 }
 
 /// A message of C. It is freed if it is dropped.
@@ -25,13 +25,18 @@ pub(super) struct CMessage {
 }
 
 impl CMessage {
-    fn new(pointer: usize, kind: &'static CMessageKind) -> CMessage {
+    /// Takes a message over from C.
+    pub(super) fn new(pointer: usize, kind: &'static CMessageKind) -> CMessage {
         let size = (kind.size)(pointer as *const c_void) as u64;
         CMessage {
             pointer,
             size,
             kind,
         }
+    }
+
+    pub(super) fn pointer(&self) -> usize {
+        self.pointer
     }
 
     /// Gives the message to C.
@@ -50,7 +55,7 @@ impl Message for CMessage {
 
 impl Drop for CMessage {
     fn drop(&mut self) {
-        (self.kind.free)(self.pointer as *mut c_void);
+        (self.kind.end)(self.pointer as *mut c_void);
     }
 }
 

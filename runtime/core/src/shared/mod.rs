@@ -38,6 +38,8 @@
 //! type with [`Sleep`].
 
 pub mod channel;
+#[cfg(not(loom))]
+pub mod dict;
 pub mod tickets;
 pub mod words;
 

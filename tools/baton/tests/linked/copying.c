@@ -13,6 +13,104 @@ void baton_block_free(struct baton_block *block);
 void baton_lua_openlibs(lua_State *L);
 void baton_lua_open_private(lua_State *L);
 
+/* As in copying.h. */
+struct baton_sendable {
+  int (*is)(lua_State *L, int index);
+  void *(*hold)(lua_State *L, int index, const char **why);
+  void (*push)(lua_State *L, void *object);
+  void (*release)(void *object);
+};
+void baton_copy_register(const struct baton_sendable *kind);
+
+/* {======================================================
+** Tokens: a kind of userdata that is sent
+** ======================================================= */
+
+#define TOKEN "token"
+
+/* What tokens refer to, and how many references there are to all of them. */
+struct coin {
+  int references, is_stuck, number;
+};
+static int references;
+
+static struct coin *check_token(lua_State *L, int index) {
+  return *(struct coin **)luaL_checkudata(L, index, TOKEN);
+}
+
+static void release_coin(void *object) {
+  struct coin *coin = object;
+  references--;
+  if (--coin->references == 0) free(coin);
+}
+
+static int is_token(lua_State *L, int index) { return luaL_testudata(L, index, TOKEN) != NULL; }
+
+static void *hold_token(lua_State *L, int index, const char **why) {
+  struct coin *coin = check_token(L, index);
+  *why = "it is stuck";
+  if (coin->is_stuck) return NULL;
+  coin->references++;
+  references++;
+  return coin;
+}
+
+/* Makes a userdata with a reference that is the caller's until it is made. */
+static void push_coin(lua_State *L, struct coin *coin) {
+  struct coin **token = lua_newuserdatauv(L, sizeof *token, 0);
+  *token = coin;
+  luaL_setmetatable(L, TOKEN);
+}
+
+static int make_token(lua_State *L) {
+  push_coin(L, lua_touserdata(L, 1));
+  return 1;
+}
+
+static void push_token(lua_State *L, void *object) {
+  lua_pushcfunction(L, make_token);
+  lua_pushlightuserdata(L, object);
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
+  release_coin(object);
+  lua_error(L);
+}
+
+static const struct baton_sendable token_kind = {is_token, hold_token, push_token, release_coin};
+
+/* Called before there is a Lua state. */
+void copying_register(void) { baton_copy_register(&token_kind); }
+
+/* token(number, is_stuck) -> token */
+static int new_token(lua_State *L) {
+  struct coin *coin = malloc(sizeof *coin);
+  if (coin == NULL) return luaL_error(L, "not enough memory");
+  coin->references = 1;
+  references++;
+  coin->number = (int)luaL_checkinteger(L, 1);
+  coin->is_stuck = lua_toboolean(L, 2);
+  push_coin(L, coin);
+  return 1;
+}
+
+/* token_number(token) -> number */
+static int token_number(lua_State *L) {
+  lua_pushinteger(L, check_token(L, 1)->number);
+  return 1;
+}
+
+static int free_token(lua_State *L) {
+  release_coin(check_token(L, 1));
+  return 0;
+}
+
+/* token_references() -> number of references to all that tokens refer to */
+static int token_references(lua_State *L) {
+  lua_pushinteger(L, references);
+  return 1;
+}
+
+/* }====================================================== */
+
 #define BLOCK "block"
 
 static struct baton_block **check_block(lua_State *L) {
@@ -83,12 +181,17 @@ static int fail_after(lua_State *L) {
 
 static void open_libraries(lua_State *L) {
   static const luaL_Reg functions[] = {{"copy_out", copy_out}, {"copy_in", copy_in},
-      {"block_size", block_size}, {"copy", copy}, {NULL, NULL}};
+      {"block_size", block_size}, {"copy", copy}, {"token", new_token},
+      {"token_number", token_number}, {"token_references", token_references}, {NULL, NULL}};
   const luaL_Reg *function;
   baton_lua_openlibs(L);
   luaL_newmetatable(L, BLOCK);
   lua_pushcfunction(L, free_block);
   lua_setfield(L, -2, "__gc");
+  luaL_newmetatable(L, TOKEN);
+  lua_pushcfunction(L, free_token);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
   for (function = functions; function->name != NULL; function++)
     lua_register(L, function->name, function->func);
   lua_pop(L, 1);

@@ -8,7 +8,10 @@ local ROUNDS = tonumber(os.getenv "COPYING_ROUNDS") or 400
 
 local classes = {}
 for i = 1, 3 do classes[i] = vm.class("class " .. i, { number = i }) end
-local library = { print, string.format, math.abs, require, os.exit }
+-- Values that are the same afterwards.
+local library = {
+  print, string.format, math.abs, require, os.exit, vm.freeze { 1, name = "frozen" }, vm.freeze {},
+}
 
 -- Makes a graph. `bad`, if given, is put somewhere into it.
 local function graph(random, size, bad)
