@@ -55,6 +55,7 @@ int baton_vms_open_module(lua_State *L) {
   lua_newtable(L);
   baton_copying_functions(L);
   baton_sharing_functions(L);
+  if (baton_lua_here(L) == NULL) return 1; /* a state of C code's own, without processes */
   luaL_newlib(L, functions);
   run_source(L, "vm", "=baton.vm", 1); /* its function serve */
   run_source(L, "vm_workers", "=baton.vm", 0);
