@@ -62,6 +62,7 @@ pages! {
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",
+    reference_vm = "reference-vm.md",
     glossary = "glossary.md",
 }
 
