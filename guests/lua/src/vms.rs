@@ -45,8 +45,11 @@ struct Listed {
 
 static LIST: ForkMutex<Vec<Listed>> = ForkMutex::new(Vec::new());
 
-/// The id of the VM that was started last. The first VM of the program has the id 1.
-static LAST_ID: AtomicU64 = AtomicU64::new(1);
+/// The id of the program's first VM.
+const FIRST_ID: u64 = 1;
+
+/// The id of the VM that was started last.
+static LAST_ID: AtomicU64 = AtomicU64::new(FIRST_ID);
 
 /// Removes a VM from the list.
 fn remove(id: u64) -> Option<Listed> {
@@ -60,7 +63,9 @@ fn remove(id: u64) -> Option<Listed> {
 fn has_ended(id: u64) {
     let record = {
         let mut list = LIST.lock();
-        let ended = list.iter_mut().find(|listed| listed.id == id && !listed.is_closing);
+        let ended = list
+            .iter_mut()
+            .find(|listed| listed.id == id && !listed.is_closing);
         ended.map(|ended| {
             ended.is_closing = true;
             ended.guest.record
@@ -83,10 +88,12 @@ extern "C" fn baton_vms_next_id() -> u64 {
 
 /// The life of a VM, on its home thread.
 fn run_at_home(vm: &Arc<Vm>, id: u64, cpu: Option<usize>) {
-    if let Some(cpu) = cpu {
-        // Checked before the thread was started. Refused now, the VM runs anywhere.
-        let _ = processors::bind_this_thread(cpu);
-    }
+    // The thread has inherited the processors of the VM that starts it, which may be bound. The
+    // number was checked before the thread was started. Refused now, the VM runs anywhere.
+    let _ = match cpu {
+        Some(cpu) => processors::bind_this_thread(cpu),
+        None => processors::free_this_thread(),
+    };
     vm.run();
     has_ended(id);
 }
@@ -130,7 +137,8 @@ unsafe fn start(
 ) -> Result<u64, String> {
     // From here on, dropping the guest frees the record.
     let guest = Arc::new(LuaGuest::beside(record as usize, name.to_owned()));
-    let vm = Vm::new(Arc::clone(&guest) as Arc<dyn Guest>).map_err(|error| format!("cannot start a VM: {error}"))?;
+    let vm = Vm::new(Arc::clone(&guest) as Arc<dyn Guest>)
+        .map_err(|error| format!("cannot start a VM: {error}"))?;
     // SAFETY: the record is fresh, and its guest lives as long as the VM.
     unsafe { set_executor(record, &vm) };
     let options = SpawnOptions {
@@ -162,7 +170,11 @@ unsafe fn start(
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
-    let found = LIST.lock().iter().find(|listed| listed.id == id).map(|listed| Arc::clone(&listed.vm));
+    let found = LIST
+        .lock()
+        .iter()
+        .find(|listed| listed.id == id)
+        .map(|listed| Arc::clone(&listed.vm));
     let is_over = found.is_none_or(|vm| vm.halt(Duration::from_nanos(nanoseconds)));
     if is_over {
         has_ended(id);
@@ -185,11 +197,20 @@ pub(crate) fn halt_others(own: *const Vm) {
     }
 }
 
-/// How many VMs there are beside the first one.
+/// Whether all processes of a VM wait. A hint. `0` for a VM that has ended.
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_vms_count() -> usize {
-    LIST.lock().len()
+extern "C" fn baton_vms_is_idle(id: u64) -> c_int {
+    let beside = || {
+        let list = LIST.lock();
+        let listed = list.iter().find(|listed| listed.id == id);
+        listed.is_some_and(|listed| listed.vm.is_idle())
+    };
+    let is_idle = match id {
+        FIRST_ID => crate::inside::program().is_some_and(|vm| vm.is_idle()),
+        _ => beside(),
+    };
+    is_idle.into()
 }
 
 /// Calls `visit` with the record of each VM beside the first one. The function must not start, end
@@ -212,9 +233,14 @@ unsafe extern "C" fn baton_vms_each(
 /// All VMs but this one, with their guests if they are beside the first one.
 fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<LuaGuest>>)> {
     let list = LIST.lock();
-    let beside = list.iter().map(|listed| (Arc::clone(&listed.vm), Some(Arc::clone(&listed.guest))));
+    let beside = list
+        .iter()
+        .map(|listed| (Arc::clone(&listed.vm), Some(Arc::clone(&listed.guest))));
     let first = crate::inside::program().map(|vm| (Arc::clone(vm), None));
-    beside.chain(first).filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own)).collect()
+    beside
+        .chain(first)
+        .filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own))
+        .collect()
 }
 
 /// Whether no VM can ever run again: each waits for another one. `own` is marked as stuck.

@@ -28,6 +28,8 @@ cases! {
         two_vms_compute_at_the_same_time,
         a_heap_with_a_limit_runs_out_of_memory_alone,
         a_bound_vm_runs_on_its_processor_only,
+        a_vm_that_a_bound_vm_starts_is_not_bound,
+        a_core_that_is_not_there_is_an_answer_that_names_those_there_are,
         fifty_vms_at_once_answer_and_end;
     mod calls from "vms/calls.lua":
         a_call_runs_there_and_its_results_come_back,
@@ -70,6 +72,12 @@ cases! {
         a_member_that_dies_is_started_again,
         without_restart_a_dead_member_stays_dead,
         wrong_arguments_of_a_pool_raise;
+    mod listing from "vms/listing.lua":
+        all_vms_that_live_are_in_the_list_of_each,
+        a_listed_vm_can_be_called_and_killed,
+        a_listed_vm_that_was_started_here_gives_its_results,
+        the_list_is_complete_while_vms_start_and_end,
+        a_vm_that_waits_says_so;
     mod modules_in_c from "vms/modules_in_c.lua":
         a_module_that_is_not_declared_is_in_one_vm_at_a_time,
         a_module_that_is_declared_serial_is_in_one_vm_at_a_time,

@@ -12,12 +12,12 @@ local vm = {}
 ---@class (exact) baton.vm.SpawnOptions
 ---@field name? string used in messages; default: the module's name, or "VM"
 ---@field memory? integer bytes that its heap may have; beyond them, it gets "not enough memory"
----@field daemon? boolean true: the program ends without waiting for it; default: true if it only serves calls
+---@field daemon? boolean true: the program does not wait for it; default: true if it serves calls
 ---@field quiet? boolean true: its error is not printed, and does not change the exit status
----@field cpu? integer the number of the only processor that it runs on, from 0
+---@field cpu? integer the number of the only core that it runs on, from 0
 
 ---Starts a VM that calls `main(...)`, and waits until it has begun. Returns the VM; `nil` and the
----reason if it could not begin, as when the module fails to load.
+---reason if it could not begin: the module fails to load, or there is no such core.
 ---
 ---`main` is a function, which is sent, or the name of a module, which the new VM requires. If the
 ---module returns a function, the VM calls it. If it returns a table, the VM serves calls of its
@@ -34,13 +34,18 @@ function vm.spawn(main, ...) end
 ---@return baton.vm.VM
 function vm.current() end
 
----Returns the number of processors that the program may use.
+---Returns all VMs of the program that have not ended, in the order of their start. Each of them can
+---be called and killed.
+---@return baton.vm.VM[]
+function vm.list() end
+
+---Returns the number of cores that the program may use.
 ---@return integer
 function vm.cores() end
 
----Makes a channel between VMs: the default of `capacity` is 64. A sender waits while so many values
----are in it, or while their copies have more than `bytes` bytes together. A value that is larger
----passes alone.
+---Makes a channel between VMs: the default of `capacity` is 64. A sender waits while so many
+---values are in it, or while their copies would have more than `bytes` bytes together. A value that
+---is larger passes alone.
 ---@param capacity? integer at least 1
 ---@param options? baton.vm.ChannelOptions
 ---@return baton.vm.Channel
@@ -61,8 +66,8 @@ function vm.channel(capacity, options) end
 ---@return table metatable
 function vm.class(name, metatable) end
 
----Makes an immutable copy of a value outside of all heaps. It is read like a table, and sent without
----a copy. Strings, numbers, booleans and frozen values are returned as they are.
+---Makes an immutable copy of a value outside of all heaps. It is read like a table, and sent
+---without a copy. Strings, numbers, booleans and frozen values are returned as they are.
 ---@param value any
 ---@return any frozen
 ---@nodiscard
@@ -93,7 +98,8 @@ function vm.buffer(content) end
 ---@nodiscard
 function vm.shared(count) end
 
----Makes a dictionary that VMs share.
+---Makes a dictionary that VMs share. With `evict = "lru"`, a full one removes the keys that were
+---not used for longest.
 ---@param options? baton.vm.DictOptions
 ---@return baton.vm.Dict
 ---@nodiscard
@@ -102,7 +108,7 @@ function vm.dict(options) end
 ---Options of `vm.dict`.
 ---@class (exact) baton.vm.DictOptions
 ---@field bytes? integer the most that keys, values and their places use; default 16 MiB
----@field evict? "error" | "lru" when it is full: "error", the default, refuses new values; "lru" removes those not used for longest
+---@field evict? "error" | "lru" when it is full: refuse values (the default), or remove the oldest
 
 ---Makes a value that can be sent, and called like `f`. Each call runs `f` in this VM, in a process
 ---of its own; arguments and results are sent. Its errors are raised in the caller. After the end of
@@ -117,7 +123,7 @@ function vm.proxy(f) end
 ---
 ---The first error ends the workers, and is raised in the loop. So does leaving the loop.
 ---@param list any[] values that can be sent
----@param f string | fun(value: any, index: integer): ... a function that can be sent, or a module that returns one
+---@param f string | fun(value: any, index: integer): ... or a module that returns such a function
 ---@param options? baton.vm.MapOptions
 ---@return fun(): integer?, ...
 function vm.map(list, f, options) end
@@ -142,7 +148,8 @@ function vm.pool(options) end
 ---@field queue? integer how many calls may wait for a VM; default: no limit
 ---@field restart? boolean false: a VM that has died is not replaced; default true
 
----A VM. It can be sent, so any VM of the program can call it.
+---A VM. It can be sent, so any VM of the program can call it. What arrives is another table, which
+---is equal to (`==`) any other that stands for the same VM.
 ---@class baton.vm.VM
 ---@field id integer its number; the program's first VM has 1
 ---@field name string its name, for messages
@@ -173,8 +180,8 @@ function VM:join(timeout) end
 ---@return boolean done, "dead"? why
 function VM:kill(reason, grace) end
 
----Returns whether it has ended.
----@return "running" | "dead"
+---Returns what it does. `"waiting"`: all its processes wait. That may be over when it is read.
+---@return "running" | "waiting" | "dead"
 function VM:status() end
 
 ---Returns its counters, as its own `process.stats()`; with `memory`, the bytes of its heap, and
@@ -194,8 +201,8 @@ function VM:monitor(channel) end
 ---@field memory integer bytes of its heap
 ---@field processes integer how many processes it has
 
----A channel between VMs. It can be sent, and can be a case of `process.select` in each VM. `#channel`
----is the number of values in it.
+---A channel between VMs. It can be sent, and can be a case of `process.select` in each VM.
+---`#channel` is the number of values in it.
 ---@class baton.vm.Channel
 ---@operator len: integer
 local Channel = {}
@@ -326,7 +333,8 @@ function Buffer:freeze() end
 ---@return boolean
 function Buffer:is_frozen() end
 
----Returns the address of the first byte, for C. Functions of `baton.ffi` also take the buffer itself.
+---Returns the address of the first byte, for C. Functions of `baton.ffi` also take the buffer
+---itself.
 ---@return lightuserdata
 function Buffer:pointer() end
 
