@@ -246,7 +246,10 @@ function VM:kill(reason, grace)
   spawn({ name = "kill of a VM", daemon = true, quiet = true }, function()
     self.requests:send({ kind = "kill", reason = reason or "killed" }, grace)
     local _, _, why = choose({ self.ended }, grace)
-    if why ~= "closed" then halt(self.id, HALT_WITHIN) end
+    -- A C function that uses the VM all the time cannot be stopped: tries until it gives way.
+    while why ~= "closed" and not halt(self.id, HALT_WITHIN) do
+      _, _, why = choose({ self.ended }, HALT_WITHIN)
+    end
   end)
   return true
 end

@@ -18,7 +18,7 @@ use baton_sys::{processors, thread};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::program::set_executor;
 
@@ -33,6 +33,12 @@ const HOME_STACK: usize = 256 << 10;
 
 /// How long the program's end waits for each of the other VMs.
 const PATIENCE_AT_END: Duration = Duration::from_millis(100);
+
+/// How long threads without a call may take to end after a halt.
+const TO_END: Duration = Duration::from_millis(20);
+
+/// How many native threads are in calls of VMs that were halted.
+static ABANDONED: AtomicU64 = AtomicU64::new(0);
 
 /// A VM that runs beside the first one.
 struct Listed {
@@ -60,7 +66,9 @@ fn remove(id: u64) -> Option<Listed> {
 fn has_ended(id: u64) {
     let record = {
         let mut list = LIST.lock();
-        let ended = list.iter_mut().find(|listed| listed.id == id && !listed.is_closing);
+        let ended = list
+            .iter_mut()
+            .find(|listed| listed.id == id && !listed.is_closing);
         ended.map(|ended| {
             ended.is_closing = true;
             ended.guest.record
@@ -130,7 +138,8 @@ unsafe fn start(
 ) -> Result<u64, String> {
     // From here on, dropping the guest frees the record.
     let guest = Arc::new(LuaGuest::beside(record as usize, name.to_owned()));
-    let vm = Vm::new(Arc::clone(&guest) as Arc<dyn Guest>).map_err(|error| format!("cannot start a VM: {error}"))?;
+    let vm = Vm::new(Arc::clone(&guest) as Arc<dyn Guest>)
+        .map_err(|error| format!("cannot start a VM: {error}"))?;
     // SAFETY: the record is fresh, and its guest lives as long as the VM.
     unsafe { set_executor(record, &vm) };
     let options = SpawnOptions {
@@ -158,16 +167,47 @@ unsafe fn start(
 }
 
 /// Stops a VM wherever its processes are. Returns whether it has ended or was halted: otherwise it
-/// did not come to a safepoint within `nanoseconds`. By a thread that is not the VM's.
+/// did not come to a safepoint within `nanoseconds`. Warns of calls that go on for ever. By a thread
+/// that is not the VM's.
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
-    let found = LIST.lock().iter().find(|listed| listed.id == id).map(|listed| Arc::clone(&listed.vm));
-    let is_over = found.is_none_or(|vm| vm.halt(Duration::from_nanos(nanoseconds)));
-    if is_over {
-        has_ended(id);
+    let found = {
+        let list = LIST.lock();
+        let found = list.iter().find(|listed| listed.id == id);
+        found.map(|listed| (Arc::clone(&listed.vm), listed.guest.title()))
+    };
+    let Some((vm, title)) = found else {
+        return 1;
+    };
+    let before = LuaGuest::describe(&vm, &title);
+    if !vm.halt(Duration::from_nanos(nanoseconds)) {
+        return 0;
     }
-    is_over.into()
+    has_ended(id);
+    warn_of_abandoned_calls(&vm, &title, &before);
+    1
+}
+
+/// Threads without a call end soon after a halt. Those that stay are in calls that have not
+/// returned, and so does what the calls use: the VM's heap.
+fn warn_of_abandoned_calls(vm: &Vm, title: &str, before: &str) {
+    let until = Instant::now() + TO_END;
+    while vm.threads() > 0 && Instant::now() < until {
+        std::thread::sleep(TO_END / 20);
+    }
+    let threads = vm.threads();
+    if threads == 0 {
+        return;
+    }
+    // Relaxed: a count for people.
+    let all = ABANDONED.fetch_add(threads as u64, Ordering::Relaxed) + threads as u64;
+    let text = format!(
+        "baton: warning: {title} was halted after its grace. Calls of it have not returned: they \
+         keep its heap and their native threads ({threads} now, {all} in all VMs). Before that:\n{before}"
+    );
+    // SAFETY: the text is readable; it is copied.
+    unsafe { baton_lua_post_notice(text.as_ptr().cast(), text.len()) };
 }
 
 /// Before the program ends: stops all VMs but the caller's, whose executor is `own`, so that they do
@@ -212,9 +252,14 @@ unsafe extern "C" fn baton_vms_each(
 /// All VMs but this one, with their guests if they are beside the first one.
 fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<LuaGuest>>)> {
     let list = LIST.lock();
-    let beside = list.iter().map(|listed| (Arc::clone(&listed.vm), Some(Arc::clone(&listed.guest))));
+    let beside = list
+        .iter()
+        .map(|listed| (Arc::clone(&listed.vm), Some(Arc::clone(&listed.guest))));
     let first = crate::inside::program().map(|vm| (Arc::clone(vm), None));
-    beside.chain(first).filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own)).collect()
+    beside
+        .chain(first)
+        .filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own))
+        .collect()
 }
 
 /// Whether no VM can ever run again: each waits for another one. `own` is marked as stuck.

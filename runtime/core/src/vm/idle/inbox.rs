@@ -122,8 +122,7 @@ impl Vm {
     /// Sets a bit of the requests, and makes the owner read it. Async-signal-safe.
     pub(in crate::vm) fn request(&self, bit: u32) {
         // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
-        self.requests
-            .fetch_or(bit, Ordering::Release);
+        self.requests.fetch_or(bit, Ordering::Release);
         match self.park.notify() {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
