@@ -15,7 +15,8 @@ local new_channel, class = vm.channel, vm.class
 local choose, spawn, current = process.select, process.spawn, process.current
 local pack, unpack, traceback = table.pack, table.unpack, debug.traceback
 local xpcall, pcall, error, type, tostring, select = xpcall, pcall, error, type, tostring, select
-local require, setmetatable, pairs, ipairs, math_type = require, setmetatable, pairs, ipairs, math.type
+local require, setmetatable, pairs, ipairs = require, setmetatable, pairs, ipairs
+local math_type = math.type
 local memory_used, package = collectgarbage, package
 
 local REQUESTS = 1024 -- how many requests may wait for a VM's listener
@@ -146,7 +147,7 @@ end
 local serve_request = {
   call = function(message)
     local what = message.proxy and "proxy " .. message.proxy or tostring(message.what)
-    local options = { name = "call of " .. what, priority = 40, quiet = true, daemon = message.daemon }
+    local options = { name = "call of " .. what, priority = 40, quiet = true }
     calls[message.key] = spawn(options, run_call, message)
   end,
   cancel = function(message)
@@ -320,9 +321,12 @@ local function spawn_vm(level, options, main, ...)
   end
   local daemon = options.daemon
   if daemon == nil then daemon = begun.serves end
-  local keeper = spawn(
-    { name = ("VM '%s'"):format(name), daemon = daemon, quiet = options.quiet or false, priority = 40 },
-    keep, self, life)
+  local keeper = spawn({
+    name = ("VM '%s'"):format(name),
+    daemon = daemon,
+    quiet = options.quiet or false,
+    priority = 40,
+  }, keep, self, life)
   keepers[self] = keeper
   is_kept = true
   process.yield_to(keeper) -- once it has begun, the end of the program runs its <close>
@@ -344,7 +348,9 @@ vm.cores = internal.cores
 local builtin = {}
 local BUILTIN = "\0"
 
-local function spawn_builtin(options, name, ...) return spawn_vm(3, options, BUILTIN .. name, ...) end
+local function spawn_builtin(options, name, ...)
+  return spawn_vm(3, options, BUILTIN .. name, ...)
+end
 
 -- In a new VM
 -- -------------------------------------------------------------------------------------------------
@@ -411,7 +417,8 @@ function vm.proxy(f)
   return setmetatable({ id = last_proxy, vm = reach() }, Proxy)
 end
 
-internal.wrong, internal.check_options, internal.check_positive = wrong, check_options, check_positive
+internal.wrong, internal.check_options = wrong, check_options
+internal.check_positive = check_positive
 internal.closing, internal.try, internal.foreign_error = closing, try, foreign_error
 internal.builtin, internal.spawn_builtin = builtin, spawn_builtin
 return serve
