@@ -149,8 +149,7 @@ end
 local serve_request = {
   call = function(message)
     local what = message.proxy and "proxy " .. message.proxy or tostring(message.what)
-    local options =
-      { name = "call of " .. what, priority = 40, quiet = true, daemon = message.daemon }
+    local options = { name = "call of " .. what, priority = 40, quiet = true }
     calls[message.key] = spawn(options, run_call, message)
   end,
   cancel = function(message)
@@ -256,7 +255,10 @@ function VM:kill(reason, grace)
   spawn({ name = "kill of a VM", daemon = true, quiet = true }, function()
     self.requests:send({ kind = "kill", reason = reason or "killed" }, grace)
     local _, _, why = choose({ self.ended }, grace)
-    if why ~= "closed" then halt(self.id, HALT_WITHIN) end
+    -- A C function that uses the VM all the time cannot be stopped: tries until it gives way.
+    while why ~= "closed" and not halt(self.id, HALT_WITHIN) do
+      _, _, why = choose({ self.ended }, HALT_WITHIN)
+    end
   end)
   return true
 end
@@ -328,13 +330,12 @@ local function spawn_vm(level, options, main, ...)
   end
   local daemon = options.daemon
   if daemon == nil then daemon = begun.serves end
-  local quiet = options.quiet or false
-  local keeper = spawn(
-    { name = ("VM '%s'"):format(name), daemon = daemon, quiet = quiet, priority = 40 },
-    keep,
-    self,
-    life
-  )
+  local keeper = spawn({
+    name = ("VM '%s'"):format(name),
+    daemon = daemon,
+    quiet = options.quiet or false,
+    priority = 40,
+  }, keep, self, life)
   keepers[self], started[id] = keeper, self
   is_kept = true
   process.yield_to(keeper) -- once it has begun, the end of the program runs its <close>
@@ -439,8 +440,8 @@ function vm.proxy(f)
   return setmetatable({ id = last_proxy, vm = reach() }, Proxy)
 end
 
-internal.wrong = wrong
-internal.check_options, internal.check_positive = check_options, check_positive
+internal.wrong, internal.check_options = wrong, check_options
+internal.check_positive = check_positive
 internal.closing, internal.try, internal.foreign_error = closing, try, foreign_error
 internal.builtin, internal.spawn_builtin = builtin, spawn_builtin
 return serve

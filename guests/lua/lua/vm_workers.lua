@@ -1,8 +1,8 @@
 -- vm.map and vm.pool: several VMs that do the same work. `internal` has functions of vm.lua.
 local vm, internal = ...
 local process = require "baton.process"
-local wrong = internal.wrong
-local check_options, check_positive = internal.check_options, internal.check_positive
+local wrong, check_options = internal.wrong, internal.check_options
+local check_positive = internal.check_positive
 local closing, try, foreign_error = internal.closing, internal.try, internal.foreign_error
 local choose, spawn = process.select, process.spawn
 local pack, unpack = table.pack, table.unpack

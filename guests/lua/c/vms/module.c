@@ -6,9 +6,6 @@
 #include "program/program.h"
 #include "sharing/sharing.h"
 
-/* The key of the function with which a VM begins, in the private table. */
-static char serve_key;
-
 /* Pushes the id and the name of this VM. */
 static int this_vm(lua_State *L) {
   const struct baton_vm_start *start = baton_lua_here(L)->vm->start;
@@ -36,7 +33,7 @@ static void run_source(lua_State *L, const char *name, const char *chunk, int re
   lua_call(L, 2, results);
 }
 
-int baton_vms_open_module(lua_State *L) {
+static int open_module(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", baton_vms_start_one}, {"this", this_vm},
       {"halt", halt}, {"cores", baton_vms_cores}, {"list", baton_vms_list},
       {"is_waiting", baton_vms_is_waiting}, {NULL, NULL}};
@@ -48,14 +45,12 @@ int baton_vms_open_module(lua_State *L) {
   luaL_newlib(L, functions);
   run_source(L, "vm", "=baton.vm", 1); /* its function serve */
   run_source(L, "vm_workers", "=baton.vm", 0);
-  baton_lua_keep_private(L, &serve_key);
+  baton_vms_keep_serve(L);
   lua_settop(L, 1);
   return 1;
 }
 
-void baton_vms_push_serve(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "baton.vm");
-  lua_call(L, 1, 0);
-  baton_lua_push_private(L, &serve_key);
+void baton_vms_install(void) {
+  baton_lua_note_vms(open_module, baton_vms_forget_start, baton_vms_halt_others);
+  baton_sharing_install();
 }

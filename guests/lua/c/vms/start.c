@@ -130,12 +130,6 @@ void baton_vms_closes(struct baton_vm *vm) {
   for (link = 0; link < BATON_LINKS; link++) baton_shared_close_from_outside(start->links[link]);
 }
 
-/* Called before the record of a VM is freed. */
-static void forget_start(struct baton_vm *vm) {
+void baton_vms_forget_start(struct baton_vm *vm) {
   if (vm->start != NULL) free_start(vm->start);
-}
-
-void baton_vms_install(void) {
-  baton_lua_note_vms(baton_vms_open_module, forget_start, baton_vms_halt_others);
-  baton_sharing_install();
 }

@@ -59,9 +59,10 @@ struct baton_vm_start {
   char name[BATON_VM_NAME];
 };
 
-/* module.c */
-int baton_vms_open_module(lua_State *L);
-/* Pushes the function of lua/vm.lua with which a VM begins. */
+/* serve.c */
+/* Keeps the function on the top of the stack, and pops it. */
+void baton_vms_keep_serve(lua_State *L);
+/* Pushes it, in a VM that has not opened the module yet, too. */
 void baton_vms_push_serve(lua_State *L);
 
 /* cores.c */
@@ -75,6 +76,8 @@ int baton_vms_is_waiting(lua_State *L);
 
 /* start.c: start(name, memory, cpu, requests, life, ended, ...) -> id, or nil and a message */
 int baton_vms_start_one(lua_State *L);
+/* Called before the record of a VM is freed. */
+void baton_vms_forget_start(struct baton_vm *vm);
 
 /* }====================================================== */
 

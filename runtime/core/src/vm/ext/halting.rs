@@ -1,7 +1,8 @@
 //! The end of a VM by another thread, wherever its processes are.
 //!
-//! The calling thread stops the owner as a fork does (`ext/fork.rs`): out in a call, the VM is taken
-//! from it; inside, it waits at a safepoint. Then nobody owns the VM, and nobody ever does again:
+//! The calling thread stops the owner as a fork does (`ext/fork.rs`): out in a call, the VM is
+//! taken from it; inside, it waits at a safepoint. Then nobody owns the VM, and nobody ever does
+//! again:
 //!
 //! | where the owner is | what becomes of its thread |
 //! |---|---|

@@ -122,8 +122,7 @@ impl Vm {
     /// Sets a bit of the requests, and makes the owner read it. Async-signal-safe.
     pub(in crate::vm) fn request(&self, bit: u32) {
         // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
-        self.requests
-            .fetch_or(bit, Ordering::Release);
+        self.requests.fetch_or(bit, Ordering::Release);
         match self.park.notify() {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
@@ -289,9 +288,10 @@ impl Inside<'_> {
     /// that only another VM could end it. Call it before you look whether the other VMs are stuck,
     /// too: of two that do so at the same time, at least one then sees both.
     pub fn mark_stuck(&self) {
+        // Relaxed: only the owner writes it.
         if self.stuck_waits.load(Ordering::Relaxed) & 1 == 0 {
-            // SeqCst: a change here and a load in `stuck_wait` of another VM, in both VMs, must not
-            // both miss the other's. Relaxed (above): only the owner writes it.
+            // SeqCst: pairs with the load in `stuck_wait`. A change here and a load of another VM's
+            // wait, in both VMs, must not both miss the other's change.
             self.stuck_waits.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -300,7 +300,7 @@ impl Inside<'_> {
     fn unmark_stuck(&self) {
         // Relaxed: only the owner writes it.
         if self.stuck_waits.load(Ordering::Relaxed) & 1 == 1 {
-            // SeqCst: as in `mark_stuck`.
+            // SeqCst: pairs with the load in `stuck_wait`.
             self.stuck_waits.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -314,7 +314,7 @@ impl Vm {
     /// all are asked once more. Then there was a moment between the two rounds in which all of them
     /// waited, and nothing had been posted to any of them: a VM takes nothing in while it waits.
     pub fn stuck_wait(&self) -> Option<u64> {
-        // SeqCst: as in `mark_stuck`.
+        // SeqCst: pairs with the changes in `mark_stuck` and `unmark_stuck`.
         let wait = self.stuck_waits.load(Ordering::SeqCst);
         let is_stuck = wait & 1 == 1 && self.inbox.is_empty() && !self.signal_is_due();
         is_stuck.then_some(wait)
