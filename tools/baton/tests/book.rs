@@ -57,6 +57,7 @@ pages! {
     from_openresty = "from-openresty.md",
     from_tarantool = "from-tarantool.md",
     luarocks = "luarocks.md",
+    more_cores = "more-cores.md",
     other_cores = "other-cores.md",
     what_can_be_sent = "what-can-be-sent.md",
     reference_process = "reference-process.md",
