@@ -203,8 +203,10 @@ pub trait Guest: Send + Sync + 'static {
         let _ = (inside, from, to);
     }
 
-    /// Reports a deadlock: as far as the runtime knows, no process can ever run again. Usually this
-    /// ends the program. If it returns, the VM continues to wait. With a time, it is called again
+    /// Reports a deadlock: as far as the runtime knows, no process can ever run again. While other
+    /// VMs run, it is not called for a VM with processes that wait for objects which VMs share. If
+    /// all VMs of the program wait for each other, it is called for at least one. Usually this ends
+    /// the program. If it returns, the VM continues to wait. With a time, it is called again
     /// after that time if nothing has happened.
     ///
     /// - Thread: the owner's.

@@ -153,6 +153,7 @@ use baton_sys::stack::{Stack, StackPool};
 use baton_sys::ticks::Ticks;
 use ext::{fork, hooks, look, recorder, tracing, waker};
 use idle::descriptors;
+use idle::others::expect_one_more;
 use lock::{affinity, held_threads, thread_queue};
 use preempt::monitor::Monitor;
 use preempt::{decide, hints, wake_up};
@@ -326,6 +327,10 @@ pub struct Vm {
     thawed: Condvar,
     /// What the objects that several VMs share know of this VM. Made with its first wait for one.
     life: OnceLock<Arc<api::shared::Life>>,
+    /// Odd while the VM waits until another one acts (`idle/others.rs`).
+    turns_of_others: AtomicU64,
+    /// Whether it has not run yet. Guarded by the list of `idle/others.rs`.
+    is_expected: AtomicBool,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     looks: Asked<look::Look>,
@@ -351,7 +356,8 @@ impl std::fmt::Debug for Vm {
 }
 
 impl Vm {
-    /// Creates a VM for `guest`, without processes; [`Vm::run`] starts it.
+    /// Creates a VM for `guest`, without processes; [`Vm::run`] starts it. Other VMs that wait for
+    /// objects which VMs share expect it to act, as long as it exists or runs.
     ///
     /// # Errors
     /// When the system refuses a poller or address space for stacks.
@@ -409,6 +415,8 @@ impl Vm {
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
             life: OnceLock::new(),
+            turns_of_others: AtomicU64::new(0),
+            is_expected: AtomicBool::new(true),
             kept: OnceLock::new(),
             wake_up_timer: WakeUpTimer::new()
                 .ok()
@@ -420,6 +428,7 @@ impl Vm {
             parameters,
             counters: Counters::default(),
         });
+        expect_one_more();
         Ok(vm)
     }
 }

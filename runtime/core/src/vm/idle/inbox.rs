@@ -3,6 +3,7 @@
 use crate::sched::WakeReason;
 use crate::spin::Source;
 use crate::trace::What;
+use crate::vm::idle::others::Others;
 use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Notify;
@@ -251,6 +252,7 @@ impl Inside<'_> {
             }
             AfterReport::HasEnded => {}
         }
+        self.end_wait_for_others();
         self.park.finish();
         // AcqRel: pairs with `request`.
         let requests = self.requests.fetch_and(
@@ -270,6 +272,10 @@ impl Inside<'_> {
             return AfterReport::HasEnded;
         }
         self.park.finish();
+        let waits_for_others = self.with_inner(|inner| inner.sched.shared_waits() > 0);
+        if waits_for_others && self.wait_for_others() == Others::MayAct {
+            return AfterReport::WaitUntil(None);
+        }
         let report_again = self.guest.deadlocked(self);
         // The report may have changed anything. A post before `finish` has only kicked the poller.
         let still_dead = self.with_inner(|inner| inner.sched.all_blocked());

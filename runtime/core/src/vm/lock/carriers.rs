@@ -85,6 +85,7 @@ impl Vm {
             }
             state.owner = Some(HOME);
         }
+        self.begins_to_run();
         self.monitor.add(self);
         // Signal handlers usually run on another thread then. They cannot start the monitor, which
         // brings their requests to this thread. Requests from before now have not been brought
@@ -94,6 +95,7 @@ impl Vm {
         }
         self.carry(HOME);
         self.monitor.remove(self);
+        self.runs_no_more();
     }
 
     /// Runs a carrier's loop; a panic in it ends the program. Returns the thread's carrier id at
