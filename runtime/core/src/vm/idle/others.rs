@@ -130,6 +130,7 @@ impl Vm {
         let is_idle = |vm: &Arc<Vm>| vm.inbox.is_empty() && !vm.signal_is_due();
         let may_act =
             is_expected || turns.iter().any(|turn| turn % 2 == 0) || !living.iter().all(is_idle);
+        // SeqCst: pairs with the fence in `end_wait_for_others`.
         fence(Ordering::SeqCst);
         let changed = |(vm, &turn): (&Arc<Vm>, &u64)| vm.turns_of_others() != turn;
         if may_act || living.iter().zip(&turns).any(changed) {
