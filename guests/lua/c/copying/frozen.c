@@ -17,7 +17,7 @@
 #define NAME "baton.frozen*"
 
 /* Keys of the private table. */
-static const char heap_key, objects_key, holder_key;
+static const char heap_key, objects_key, holder_key, guard_key;
 
 /* Objects that were made of parts of images, found by the addresses of these parts. An entry is
    valid until the collector works: `collection` is the VM's count of its steps. */
@@ -28,15 +28,29 @@ struct cached {
   uint64_t collection;
 };
 
+/* Fields that were read, found by the addresses of a table and of a short string. Like the objects
+   above, they are valid until the collector works: no string is freed before. */
+#define FIELDS 256
+struct field {
+  const struct baton_frozen_table *table;
+  const TString *key;
+  uint64_t collection;
+  TValue value;
+};
+
 /* What a VM needs to read images. */
 struct baton_frozen_heap {
   const uint64_t *collections; /* NULL: a state without processes; nothing is cached */
   const Table *metatable;      /* of views; a program can replace it by the library debug */
+  struct guard *guard;
   struct cached cache[CACHED];
+  struct field fields[FIELDS];
 };
 
-struct holder {
-  const struct baton_image *image; /* NULL until it has the reference */
+/* The VM's holders. Made before code of the program runs, so its finalizer is called last at the
+   end of the VM. */
+struct guard {
+  struct baton_holder *dead, *others;
 };
 
 /* {======================================================
@@ -222,11 +236,47 @@ static inline const struct baton_cell *find(
   return cell != NULL && cell->tag != LUA_VNIL ? cell : NULL;
 }
 
+static inline struct field *field_of(const struct baton_view *view, const TString *key) {
+  const uintptr_t table = (uintptr_t)view->table >> 3, name = (uintptr_t)key >> 4;
+  return &view->heap->fields[(table ^ name ^ name >> 8) % FIELDS];
+}
+
+/* Reads the field of a short string and notes it. */
+static int get_field(
+    lua_State *L, const struct baton_view *view, const TString *key, struct field *field,
+    TValue *to) {
+  const struct baton_cell *cell;
+  if (l_unlikely(view->holder->state == BATON_HOLDS_NOTHING)) return 0;
+  cell = find_short(G(L), view, key);
+  if (l_unlikely(cell == NULL || cell->tag == LUA_VNIL)) {
+    if (view->table->class_name != 0) return 0;
+    setnilvalue(to);
+    return 1;
+  }
+  if (!give(G(L), view, cell, to)) return 0;
+  if (l_unlikely(view->heap->collections == NULL)) return 1;
+  field->table = view->table;
+  field->key = key;
+  field->collection = *view->heap->collections;
+  setobj(L, &field->value, to);
+  return 1;
+}
+
 /* Replaces __index in the interpreter's loop and in Lua's API, where nothing has to be made. */
 static int get(lua_State *L, const Udata *object, const TValue *key, TValue *to) {
   const struct baton_view *view = (const struct baton_view *)getudatamem(object);
   const struct baton_cell *cell;
   if (l_unlikely(object->metatable != view->heap->metatable)) return 0;
+  if (ttisshrstring(key)) {
+    const TString *name = tsvalue(key);
+    struct field *field = field_of(view, name);
+    if (l_unlikely(field->table != view->table || field->key != name ||
+            field->collection != *view->heap->collections))
+      return get_field(L, view, name, field, to);
+    setobj(L, to, &field->value);
+    return 1;
+  }
+  if (l_unlikely(view->holder->state == BATON_HOLDS_NOTHING)) return 0;
   cell = find(L, view, key);
   if (l_likely(cell != NULL)) return give(G(L), view, cell, to);
   if (view->table->class_name != 0) return 0;
@@ -238,6 +288,7 @@ static int get(lua_State *L, const Udata *object, const TValue *key, TValue *to)
 static int get_length(const Udata *object, TValue *to) {
   const struct baton_view *view = (const struct baton_view *)getudatamem(object);
   if (l_unlikely(object->metatable != view->heap->metatable)) return 0;
+  if (l_unlikely(view->holder->state == BATON_HOLDS_NOTHING)) return 0;
   setivalue(to, (lua_Integer)view->table->length);
   return 1;
 }
@@ -248,12 +299,74 @@ static int get_length(const Udata *object, TValue *to) {
 ** Making views. All outside the VM.
 ** ======================================================= */
 
+static void unlink_holder(struct baton_holder *holder) {
+  *holder->link = holder->next;
+  if (holder->next != NULL) holder->next->link = holder->link;
+}
+
+static void link_holder(struct baton_holder **list, struct baton_holder *holder) {
+  holder->next = *list;
+  holder->link = list;
+  if (holder->next != NULL) holder->next->link = &holder->next;
+  *list = holder;
+}
+
+static void give_back(struct baton_holder *holder) {
+  unlink_holder(holder);
+  holder->state = BATON_HOLDS_NOTHING;
+  baton_image_release(holder->image);
+}
+
+/* No finalizer is left to be called. */
+static void give_back_dead(void *guard) {
+  struct baton_holder **dead = &((struct guard *)guard)->dead;
+  while (*dead != NULL) give_back(*dead);
+}
+
+static struct guard *guard_of(lua_State *L) {
+  struct guard *guard;
+  baton_lua_push_private(L, &guard_key);
+  guard = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return guard;
+}
+
+/* __gc of a holder */
 static int collect_holder(lua_State *L) {
-  struct holder *holder = lua_touserdata(L, 1);
-  const struct baton_image *image = holder->image;
-  holder->image = NULL;
-  if (image != NULL) baton_image_release(image);
+  struct baton_holder *holder = lua_touserdata(L, 1);
+  if (G(L)->gcstp & GCSTPCLS || holder->state == BATON_HOLDS_NOTHING) return 0; /* see collect_guard */
+  if (holder->state != BATON_HOLDS) {
+    give_back(holder);
+    return 0;
+  }
+  holder->state = BATON_HOLDS_DEAD;
+  unlink_holder(holder);
+  link_holder(&guard_of(L)->dead, holder);
+  baton_lua_push_private(L, &holder_key);
+  lua_setmetatable(L, 1); /* it is finalized again, and so not freed while it is in a list */
   return 0;
+}
+
+/* __gc of the guard, at the end of the VM */
+static int collect_guard(lua_State *L) {
+  struct guard *guard = lua_touserdata(L, 1);
+  const struct baton_process *process = baton_lua_here(L);
+  if (process != NULL) process->vm->frozen_guard = NULL;
+  give_back_dead(guard);
+  while (guard->others != NULL) give_back(guard->others);
+  return 0;
+}
+
+void baton_copying_open(lua_State *L) {
+  struct guard *guard;
+  baton_copy_note_functions(L);
+  guard = lua_newuserdatauv(L, sizeof *guard, 0);
+  guard->dead = guard->others = NULL;
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, collect_guard);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  baton_lua_keep_private(L, &guard_key);
 }
 
 static int index_frozen(lua_State *L);
@@ -268,6 +381,8 @@ static struct baton_frozen_heap *open_heap(lua_State *L) {
   struct baton_frozen_heap *heap = lua_newuserdatauv(L, sizeof *heap, 0);
   memset(heap, 0, sizeof *heap);
   heap->collections = process != NULL ? &process->vm->collections : NULL;
+  heap->guard = guard_of(L);
+  if (process != NULL) process->vm->frozen_guard = heap->guard;
   baton_lua_new_sealed_metatable(L, BATON_SEALED_FROZEN, NAME);
   luaL_setfuncs(L, methods, 0);
   heap->metatable = hvalue(s2v(L->top.p - 1));
@@ -320,26 +435,30 @@ struct owned {
 };
 
 /* Pushes the holder of the image. The table of objects is at index 2. */
-static void push_holder(lua_State *L, struct owned *owned) {
+static struct baton_holder *push_holder(lua_State *L, struct owned *owned, struct guard *guard) {
   const struct baton_image *image = baton_image_of(owned->table);
-  struct holder *holder;
-  if (lua_rawgetp(L, 2, image) != LUA_TNIL) return;
+  struct baton_holder *holder;
+  if (lua_rawgetp(L, 2, image) != LUA_TNIL) return lua_touserdata(L, -1);
   lua_pop(L, 1);
   holder = lua_newuserdatauv(L, sizeof *holder, 0);
-  holder->image = NULL;
+  holder->state = BATON_HOLDS_NOTHING; /* until it has the reference */
   baton_lua_push_private(L, &holder_key);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, 2, image);
   holder->image = image;
+  holder->state = BATON_HOLDS;
+  link_holder(&guard->others, holder);
   owned->is_taken = 1;
   press_collector(L, image);
+  return holder;
 }
 
 /* The argument is a `struct owned`. Returns the view. */
 static int push_view(lua_State *L) {
   struct owned *owned = lua_touserdata(L, 1);
   struct baton_frozen_heap *heap = heap_of(L);
+  struct baton_holder *holder;
   struct baton_view *view;
   lua_settop(L, 1);
   baton_lua_push_private(L, &objects_key);
@@ -348,11 +467,12 @@ static int push_view(lua_State *L) {
     return 1;
   }
   lua_pop(L, 1);
-  push_holder(L, owned);
+  holder = push_holder(L, owned, heap->guard);
   view = lua_newuserdatauv(L, sizeof *view, 1);
   memset(view, 0, sizeof *view);
   view->table = owned->table;
   view->image = baton_image_of(owned->table);
+  view->holder = holder;
   view->heap = heap;
   view->seal = baton_lua_seal(BATON_SEALED_FROZEN);
   baton_lua_set_sealed_metatable(L, BATON_SEALED_FROZEN);
@@ -415,7 +535,11 @@ static void push_cell(lua_State *L, const struct baton_view *view, const struct 
 ** ======================================================= */
 
 static const struct baton_view *check_view(lua_State *L) {
-  return baton_lua_check_sealed(L, 1, BATON_SEALED_FROZEN, "frozen value");
+  const struct baton_view *view =
+      baton_lua_check_sealed(L, 1, BATON_SEALED_FROZEN, "frozen value");
+  if (view->holder->state == BATON_HOLDS_NOTHING)
+    luaL_error(L, "the frozen value has been collected");
+  return view;
 }
 
 /* Pushes what the class of the table has under the key at index 2. */
@@ -552,7 +676,8 @@ static int is_frozen(lua_State *L, int index) {
 
 static void *hold_frozen(lua_State *L, int index, const char **why) {
   const struct baton_view *view = lua_touserdata(L, index);
-  (void)why;
+  *why = "it has been collected";
+  if (view->holder->state == BATON_HOLDS_NOTHING) return NULL;
   baton_image_hold(view->image);
   return (void *)(uintptr_t)view->table;
 }
@@ -624,6 +749,7 @@ void baton_copying_functions(lua_State *L) {
     baton_lua_index_sealed.seal = baton_lua_seal(BATON_SEALED_FROZEN);
     baton_lua_index_sealed.get = get;
     baton_lua_index_sealed.length = get_length;
+    baton_lua_finalizers_have_run = give_back_dead;
   }
   luaL_setfuncs(L, functions, 0);
 }

@@ -99,21 +99,40 @@ const struct baton_cell *baton_image_find(const struct baton_frozen_table *table
 /* The hash of a key that is no string. */
 uint32_t baton_image_hash(const struct baton_cell *key);
 
+/*
+** A userdata with a VM's reference to an image. The views of the image keep it alive. Finalizers of
+** the program that the same collection calls may still read the image, so its own gives nothing
+** back. A program that keeps such a value for later has a view without an image.
+**
+** | state | next | when |
+** |---|---|---|
+** | HOLDS | HOLDS_DEAD | the collector calls its finalizer (collect_holder) |
+** | HOLDS_DEAD | HOLDS_NOTHING | all finalizers have run (give_back_dead), or it is called again |
+** | any | HOLDS_NOTHING | the VM ends (collect_guard) |
+*/
+struct baton_holder {
+  const struct baton_image *image;
+  struct baton_holder *next, **link; /* in the list of the VM's dead ones, or of the others */
+  enum { BATON_HOLDS, BATON_HOLDS_DEAD, BATON_HOLDS_NOTHING } state;
+};
+
 /* The userdata by which a program reads a table of an image. */
 struct baton_frozen_heap;
 struct baton_view {
   const void *seal; /* must be first */
   const struct baton_frozen_table *table;
   const struct baton_image *image;
+  const struct baton_holder *holder;
   struct baton_frozen_heap *heap; /* what the VM needs to read images */
 };
 
-/* The view that a value is, or NULL. Inside the VM. */
+/* The view that a value is, or NULL. It is none if its image is gone. Inside the VM. */
 static inline const struct baton_view *baton_view_of(const TValue *value) {
   const struct baton_view *view;
   if (!ttisfulluserdata(value) || uvalue(value)->len != sizeof *view) return NULL;
   view = (const struct baton_view *)(const void *)getudatamem(uvalue(value));
-  return view->seal == baton_inline_seal(BATON_SEALED_FROZEN) ? view : NULL;
+  if (view->seal != baton_inline_seal(BATON_SEALED_FROZEN)) return NULL;
+  return view->holder->state != BATON_HOLDS_NOTHING ? view : NULL;
 }
 
 /* frozen.c */
