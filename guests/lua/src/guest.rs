@@ -233,21 +233,13 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_switch_hook(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
+    fn may_be_woken(&self, inside: &Inside<'_>) -> Option<Duration> {
+        let its_debugger_may_let_it_go_on = debug::has_stopped().then_some(FIRST_CHECK);
+        self.next_check(inside).or(its_debugger_may_let_it_go_on)
+    }
+
     fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration> {
-        if let Some(later) = self.next_check(inside) {
-            return Some(later);
-        }
-        if debug::has_stopped() {
-            return Some(FIRST_CHECK); // its debugger may let it go on
-        }
-        // Another VM may end such a wait.
-        if inside.sched(|sched| sched.shared_waits()) > 0 {
-            inside.mark_stuck();
-            if !list::all_are_stuck(inside) {
-                return None; // the last one that gets stuck reports it
-            }
-            list::report_the_others(inside);
-        }
+        list::report_the_others(inside);
         flight::write_now(inside, "deadlock");
         before_end(inside);
         let which = self

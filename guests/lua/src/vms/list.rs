@@ -98,7 +98,7 @@ pub(super) fn remove(id: u64) {
 }
 
 /// The VM has ended, or was halted: closes what connects it with others, and removes it from the
-/// list. Until then it counts as one that may wake others.
+/// list.
 pub(super) fn has_ended(id: u64) {
     let record = {
         let mut list = LIST.lock();
@@ -128,19 +128,6 @@ fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<Beside>>)> {
         .chain(first)
         .filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own))
         .collect()
-}
-
-/// Whether no VM can ever run again: each waits for another one. `own` is marked as stuck.
-pub(crate) fn all_are_stuck(own: &Vm) -> bool {
-    // Each round lists the VMs anew: a VM may have started one and be stuck since.
-    let all = || {
-        let of = |vm: &Vm| Some((std::ptr::from_ref(vm), vm.stuck_wait()?));
-        let others = all_others(own);
-        let others = others.iter().map(|(vm, _)| of(vm));
-        others.chain([of(own)]).collect::<Option<Vec<_>>>()
-    };
-    let before = all();
-    before.is_some() && before == all()
 }
 
 /// What the processes of another VM are doing. `title` says which VM it is.
@@ -189,10 +176,9 @@ extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
         return 1;
     };
     let before = describe(&vm, &title);
-    if !vm.halt(Duration::from_nanos(nanoseconds)) {
+    if !vm.halt(Duration::from_nanos(nanoseconds), || has_ended(id)) {
         return 0;
     }
-    has_ended(id);
     warn_of_abandoned_calls(&vm, &title, &before);
     1
 }
@@ -221,7 +207,7 @@ fn warn_of_abandoned_calls(vm: &Vm, title: &str, before: &str) {
 /// do not run while the program is torn down.
 pub(crate) fn halt_others(own: *const Vm) {
     for (vm, _) in all_others(own) {
-        vm.halt(PATIENCE_AT_END);
+        vm.halt(PATIENCE_AT_END, || {});
     }
 }
 

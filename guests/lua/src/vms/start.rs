@@ -36,8 +36,7 @@ fn run_at_home(vm: &Arc<Vm>, id: u64, cpu: Option<usize>) {
         Some(cpu) => processors::bind_this_thread(cpu),
         None => processors::free_this_thread(),
     };
-    vm.run();
-    list::has_ended(id);
+    vm.run_and_then(|| list::has_ended(id));
 }
 
 /// Starts a VM. Its main process has the record `main`, which is not shared yet. Returns its id, or
