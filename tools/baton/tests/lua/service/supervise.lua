@@ -383,7 +383,8 @@ function case.wrong_descriptions_are_refused()
   refused("unknown option 'bad'", { { children = {}, options = { bad = 1 } } })
   refused("'options' without 'children'", { { start = for_ever, options = {} } })
   local s <close> = process.supervise { { start = for_ever } }
-  check.raises("bad argument #1 to 'add' %(child: 'start', 'vm' or 'children' expected%)", s.add, s, {})
+  local why = "bad argument #1 to 'add' %(child: 'start', 'vm' or 'children' expected%)"
+  check.raises(why, s.add, s, {})
   check.raises("bad argument #1 to 'stop' %(string expected, got nil%)", s.stop, s)
   check.raises("supervisor expected", s.stop, {}, "x")
 end
