@@ -1,0 +1,308 @@
+//! Durable queues: each is a stream of JetStream, from which one consumer gives jobs to all
+//! programs.
+//!
+//! A process that waits for a job has a place in the queue's list, and the server has a pull
+//! request for each place. A process that gives up leaves its request behind, for the next one: a
+//! job that was already on its way goes to that one, or is given back if there is none.
+
+use super::jobs::{DUE, Job, milliseconds_now};
+use super::requests::{Failure, NAME_IN_USE, STORE_FAILED};
+use super::sending::headers;
+use super::session::Session;
+use crate::command::{QueueOptions, Ticket};
+use crate::event::Answer;
+use async_nats::StatusCode;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long the server keeps a pull request.
+const PULL: Duration = Duration::from_secs(30);
+
+/// How much longer its end is waited for.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The first and the longest delay before a full queue is tried again.
+const RETRIES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// For how long a stream drops a second job with the same id.
+const DUPLICATES: Duration = Duration::from_secs(120);
+
+/// A queue that this program has opened.
+pub(super) struct Queue {
+    pub(super) name: String,
+    pub(super) options: QueueOptions,
+    waiting: RefCell<VecDeque<Ticket>>,
+    /// The number of pull requests that the server has.
+    pulls: Cell<usize>,
+}
+
+impl Queue {
+    pub(super) fn subject_of(name: &str) -> String {
+        format!("baton.queue.{name}")
+    }
+
+    fn stream_of(name: &str) -> String {
+        format!("BATON_QUEUE_{name}")
+    }
+
+    pub(super) fn stop_waiting(&self, ticket: Ticket) {
+        self.waiting.borrow_mut().retain(|other| *other != ticket);
+    }
+}
+
+/// Opening.
+impl Session {
+    pub(super) async fn open_queue(
+        self: Rc<Self>,
+        name: String,
+        options: QueueOptions,
+    ) -> Result<Answer, String> {
+        self.make_stream(&name, options.most, options.replicas)
+            .await?;
+        if let Some(dead) = &options.dead {
+            self.make_stream(dead, None, options.replicas).await?;
+        }
+        let stream = Queue::stream_of(&name);
+        let consumer = json!({
+            "stream_name": stream,
+            "config": {
+                "durable_name": CONSUMER, "ack_policy": "explicit", "deliver_policy": "all",
+                "ack_wait": nanoseconds(options.ack), "max_deliver": -1, "max_ack_pending": -1,
+                "max_waiting": 65_536, "num_replicas": 0,
+            },
+        });
+        let what = format!("CONSUMER.DURABLE.CREATE.{stream}.{CONSUMER}");
+        self.ask_jetstream(&what, &consumer)
+            .await
+            .map_err(Failure::text)?;
+        let ack = options.ack;
+        let queue = Rc::new(Queue {
+            name: name.clone(),
+            options,
+            waiting: RefCell::default(),
+            pulls: Cell::new(0),
+        });
+        let session = Rc::clone(&self);
+        let extended = Rc::clone(&queue);
+        self.spawn_detached(async move {
+            loop {
+                tokio::time::sleep(ack / 3).await;
+                session.extend(&extended);
+            }
+        });
+        self.queues.borrow_mut().insert(name, queue);
+        Ok(Answer::default())
+    }
+
+    async fn make_stream(
+        &self,
+        name: &str,
+        most: Option<u64>,
+        replicas: usize,
+    ) -> Result<(), String> {
+        let stream = Queue::stream_of(name);
+        let most = most.and_then(|most| i64::try_from(most).ok());
+        let config = json!({
+            "name": stream, "subjects": [Queue::subject_of(name)], "retention": "workqueue",
+            "storage": "file", "discard": "new", "max_msgs": most.unwrap_or(-1),
+            "num_replicas": replicas, "duplicate_window": nanoseconds(DUPLICATES),
+        });
+        match self
+            .ask_jetstream(&format!("STREAM.CREATE.{stream}"), &config)
+            .await
+        {
+            Ok(_) => return Ok(()),
+            Err(Failure::Refused(NAME_IN_USE, _)) => {}
+            Err(why) => return Err(why.text()),
+        }
+        let info = self
+            .ask_jetstream(&format!("STREAM.INFO.{stream}"), &json!({}))
+            .await;
+        let info = info.map_err(Failure::text)?;
+        let there = info["config"]["max_msgs"].as_i64().unwrap_or(-1);
+        match most {
+            Some(most) if most != there => Err(format!(
+                "the queue '{name}' is there with max = {}, not {most}; open it with that, or \
+                 without max",
+                if there < 0 {
+                    "no limit".to_owned()
+                } else {
+                    there.to_string()
+                }
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The consumer of each queue.
+const CONSUMER: &str = "workers";
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Sending.
+impl Session {
+    /// Stores a job. All attempts have the same id, so it is stored once.
+    pub(super) async fn send(
+        self: Rc<Self>,
+        queue: String,
+        payload: Bytes,
+        id: Option<String>,
+        delay: Duration,
+        patience: Option<Duration>,
+    ) -> Result<Answer, String> {
+        let id = id.unwrap_or_else(|| self.client.new_inbox());
+        let due =
+            milliseconds_now().saturating_add(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        let mut with = headers(&[("Nats-Msg-Id", &id)]);
+        if delay > Duration::ZERO {
+            with.insert(DUE, due.to_string());
+        }
+        let subject = Queue::subject_of(&queue);
+        let end = patience.and_then(|patience| Instant::now().checked_add(patience));
+        let mut pause = RETRIES.0;
+        loop {
+            let rest = end.map(|end| end.saturating_duration_since(Instant::now()));
+            // Without patience there is one attempt, which waits for its answer.
+            let attempt = super::requests::ATTEMPT
+                .min(rest.filter(|rest| !rest.is_zero()).unwrap_or(Duration::MAX));
+            let why = match self
+                .store(subject.clone(), with.clone(), payload.clone(), attempt)
+                .await
+            {
+                Ok(_) => return Ok(Answer::default()),
+                Err(Failure::Refused(STORE_FAILED, why)) if why.contains("maximum") => "full",
+                Err(Failure::Offline | Failure::NoResponders) => "offline",
+                Err(Failure::TimedOut) => "timeout",
+                Err(Failure::Refused(code, _)) if code == NOT_READY => "offline",
+                Err(why) => return Err(why.text()),
+            };
+            let rest = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if rest.is_some_and(|rest| rest.is_zero()) {
+                return Err(why.to_owned());
+            }
+            let pause_now = pause.min(rest.unwrap_or(Duration::MAX));
+            pause = (pause * 2).min(RETRIES.1);
+            if why == "offline" && !*self.online.borrow() {
+                let online = self.await_online();
+                match rest {
+                    Some(rest) => drop(tokio::time::timeout(rest, online).await),
+                    None => online.await,
+                }
+            } else {
+                tokio::time::sleep(pause_now).await;
+            }
+        }
+    }
+}
+
+/// JetStream's code for a server that has only just started.
+const NOT_READY: u64 = 10008;
+
+/// Receiving.
+impl Session {
+    pub(super) fn receive(self: &Rc<Self>, ticket: Ticket, queue: &str, waits: bool) {
+        let Some(queue) = self.queues.borrow().get(queue).cloned() else {
+            return self.answer(ticket, Err("the queue is not open".to_owned()));
+        };
+        if !waits {
+            let session = Rc::clone(self);
+            return self.spawn_detached(async move { session.receive_now(ticket, queue).await });
+        }
+        queue.waiting.borrow_mut().push_back(ticket);
+        self.pull(&queue);
+    }
+
+    /// Sends a pull request for each place that has none.
+    fn pull(self: &Rc<Self>, queue: &Rc<Queue>) {
+        while queue.pulls.get() < queue.waiting.borrow().len() {
+            queue.pulls.set(queue.pulls.get() + 1);
+            let session = Rc::clone(self);
+            let queue = Rc::clone(queue);
+            self.spawn_detached(async move { session.pull_one(queue).await });
+        }
+    }
+
+    async fn pull_one(self: Rc<Self>, queue: Rc<Queue>) {
+        let with = json!({ "batch": 1, "expires": nanoseconds(PULL) });
+        let pulled = self.ask_for_job(&queue, &with, PULL + GRACE).await;
+        match pulled {
+            Ok(Some(job)) => {
+                queue.pulls.set(queue.pulls.get() - 1);
+                self.deliver(job);
+            }
+            other => {
+                if other.is_err() {
+                    self.await_online().await;
+                    tokio::time::sleep(RETRIES.0).await;
+                }
+                queue.pulls.set(queue.pulls.get() - 1);
+            }
+        }
+        self.pull(&queue);
+    }
+
+    /// Gives a job to the process that has waited for the longest time.
+    fn deliver(self: &Rc<Self>, job: Job) {
+        let job = Rc::new(job);
+        if let Some(rest) = job.rest {
+            return self.put_back(&job, rest);
+        }
+        if job.tries > job.queue.options.tries {
+            return self.bury(job, "it was tried too often".to_owned());
+        }
+        let ticket = job.queue.waiting.borrow_mut().pop_front();
+        match ticket {
+            Some(ticket) => self.answer_with(ticket, job),
+            None => self.put_back(&job, Duration::ZERO),
+        }
+    }
+
+    fn answer_with(&self, ticket: Ticket, job: Rc<Job>) {
+        let mut answer = Answer {
+            payload: Some(job.payload.clone()),
+            why: job.why.clone(),
+            numbers: [job.tries, 0],
+        };
+        answer.numbers[1] = self.hold(job);
+        self.answer(ticket, Ok(answer));
+    }
+
+    async fn receive_now(self: Rc<Self>, ticket: Ticket, queue: Rc<Queue>) {
+        let with = json!({ "batch": 1, "no_wait": true });
+        loop {
+            match self.ask_for_job(&queue, &with, GRACE).await {
+                Ok(Some(job)) if job.rest.is_none() && job.tries <= queue.options.tries => {
+                    return self.answer_with(ticket, Rc::new(job));
+                }
+                Ok(Some(job)) => self.deliver(job),
+                Ok(None) => return self.answer(ticket, Err("timeout".to_owned())),
+                Err(why) => return self.answer(ticket, Err(why.text())),
+            }
+        }
+    }
+
+    /// Sends a pull request. Returns `None` if there is no job.
+    async fn ask_for_job(
+        &self,
+        queue: &Rc<Queue>,
+        with: &Value,
+        patience: Duration,
+    ) -> Result<Option<Job>, Failure> {
+        let stream = Queue::stream_of(&queue.name);
+        let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{CONSUMER}");
+        let reply = self
+            .request(subject, None, with.to_string().into(), Some(patience))
+            .await?;
+        match reply.status {
+            None | Some(StatusCode::OK) => Ok(Job::of(queue, reply)),
+            Some(_) => Ok(None),
+        }
+    }
+}

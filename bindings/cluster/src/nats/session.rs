@@ -1,0 +1,255 @@
+//! A connection as it runs on the native thread: carries out commands one after the other. What
+//! must wait for the server does so in a task of its own.
+
+use super::connect::{Options, connect};
+use super::jobs::Jobs;
+use super::queues::Queue;
+use super::requests::Failure;
+use super::sending::{Sender, Shared as Local};
+use super::{Shared, Weight};
+use crate::command::{Command, Ticket};
+use crate::event::{Answer, Event};
+use async_nats::jetstream::kv::Store;
+use async_nats::{Client, Subscriber};
+use futures_util::StreamExt;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// What the tasks of a connection share. All of them are on one thread.
+pub(super) struct Session {
+    pub(super) client: Client,
+    pub(super) online: watch::Receiver<bool>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) sender: Sender,
+    pub(super) queues: Local<HashMap<String, Rc<Queue>>>,
+    pub(super) jobs: Local<Jobs>,
+    pub(super) tables: Local<HashMap<String, Store>>,
+    tasks: Local<Tasks>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    all: JoinSet<()>,
+    by_ticket: HashMap<Ticket, AbortHandle>,
+}
+
+/// Runs a connection until it is closed, or the guest has dropped it.
+pub(super) async fn run(
+    options: Options,
+    ticket: Ticket,
+    mut commands: UnboundedReceiver<(Command, Weight)>,
+    shared: &Arc<Shared>,
+) {
+    let connected = connect(&options, shared).await;
+    let (client, online) = match connected {
+        Ok(connected) => connected,
+        Err(why) => {
+            let answer = Err(why);
+            return shared.events.put(Event::Answer { ticket, answer });
+        }
+    };
+    shared.set_online(true);
+    shared.set_max_payload(client.max_payload());
+    let session = Rc::new(Session {
+        sender: Sender::start(&client),
+        client,
+        online,
+        shared: Arc::clone(shared),
+        queues: Local::default(),
+        jobs: Local::default(),
+        tables: Local::default(),
+        tasks: Local::default(),
+    });
+    session.answer(ticket, Ok(Answer::default()));
+    while let Some((command, weight)) = commands.recv().await {
+        session.forget_ended();
+        if let Command::Close { ticket } = command {
+            let is_flushed = session.sender.flush().await;
+            let answer = match is_flushed {
+                true => Ok(Answer::default()),
+                false => Err("offline".to_owned()),
+            };
+            session.answer(ticket, answer);
+            break;
+        }
+        session.carry_out(command, weight);
+    }
+    session.tasks.borrow_mut().all.abort_all();
+}
+
+impl Session {
+    pub(super) fn answer(&self, ticket: Ticket, answer: Result<Answer, String>) {
+        self.shared.events.put(Event::Answer { ticket, answer });
+    }
+
+    /// Runs a task until it ends or its ticket is cancelled.
+    pub(super) fn spawn(self: &Rc<Self>, ticket: Ticket, task: impl Future<Output = ()> + 'static) {
+        let session = Rc::clone(self);
+        let mut tasks = self.tasks.borrow_mut();
+        let handle = tasks.all.spawn_local(async move {
+            task.await;
+            session.tasks.borrow_mut().by_ticket.remove(&ticket);
+        });
+        tasks.by_ticket.insert(ticket, handle);
+    }
+
+    /// Runs a task until it ends.
+    pub(super) fn spawn_detached(&self, task: impl Future<Output = ()> + 'static) {
+        self.tasks.borrow_mut().all.spawn_local(task);
+    }
+
+    /// Runs a task whose result is the answer, and during which the command counts.
+    fn spawn_answer<F>(
+        self: &Rc<Self>,
+        ticket: Ticket,
+        weight: Weight,
+        make: impl FnOnce(Rc<Self>) -> F,
+    ) where
+        F: Future<Output = Result<Answer, String>> + 'static,
+    {
+        let work = make(Rc::clone(self));
+        let session = Rc::clone(self);
+        self.spawn(ticket, async move {
+            let answer = work.await;
+            drop(weight);
+            session.answer(ticket, answer);
+        });
+    }
+
+    fn forget_ended(&self) {
+        let all = &mut self.tasks.borrow_mut().all;
+        while all.try_join_next().is_some() {}
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        let handle = self.tasks.borrow_mut().by_ticket.remove(&ticket);
+        if let Some(handle) = handle {
+            handle.abort();
+        }
+        for queue in self.queues.borrow().values() {
+            queue.stop_waiting(ticket);
+        }
+    }
+
+    fn carry_out(self: &Rc<Self>, command: Command, weight: Weight) {
+        match command {
+            Command::Publish { subject, payload } => {
+                self.sender.publish(subject, payload, Some(weight));
+            }
+            Command::Subscribe {
+                ticket,
+                subject,
+                group,
+                most,
+            } => {
+                let session = Rc::clone(self);
+                self.spawn(ticket, session.subscribe(ticket, subject, group, most));
+            }
+            Command::Request {
+                ticket,
+                subject,
+                payload,
+            } => self.spawn_answer(ticket, weight, |session| async move {
+                match session.request(subject, None, payload, None).await {
+                    Ok(reply) => Ok(Answer {
+                        payload: Some(reply.payload),
+                        ..Answer::default()
+                    }),
+                    Err(Failure::NoResponders) => Err("no service".to_owned()),
+                    Err(why) => Err(why.text()),
+                }
+            }),
+            Command::Cancel { ticket } => self.cancel(ticket),
+            Command::OpenQueue {
+                ticket,
+                name,
+                options,
+            } => self.spawn_answer(ticket, weight, |session| session.open_queue(name, options)),
+            Command::Send {
+                ticket,
+                queue,
+                payload,
+                id,
+                delay,
+                patience,
+            } => self.spawn_answer(ticket, weight, |session| {
+                session.send(queue, payload, id, delay, patience)
+            }),
+            Command::Receive {
+                ticket,
+                queue,
+                waits,
+            } => self.receive(ticket, &queue, waits),
+            Command::EndJob { job, end } => self.end_job(job, end),
+            Command::OpenTable {
+                ticket,
+                name,
+                replicas,
+            } => self.spawn_answer(ticket, weight, |session| session.open_table(name, replicas)),
+            Command::Get { ticket, table, key } => {
+                self.spawn_answer(ticket, weight, |session| session.get(table, key));
+            }
+            Command::Put {
+                ticket,
+                table,
+                key,
+                payload,
+                expected,
+            } => self.spawn_answer(ticket, weight, |session| {
+                session.put(table, key, payload, expected)
+            }),
+            Command::Watch {
+                ticket,
+                table,
+                prefix,
+            } => {
+                let session = Rc::clone(self);
+                self.spawn(ticket, session.watch(ticket, table, prefix));
+            }
+            Command::Close { .. } => {}
+        }
+    }
+
+    /// Puts messages until the task is cancelled. The answer comes when the server knows the
+    /// subscription, or will know it once it can be reached.
+    async fn subscribe(
+        self: Rc<Self>,
+        ticket: Ticket,
+        subject: String,
+        group: Option<String>,
+        most: usize,
+    ) {
+        let subscribed = match group {
+            Some(group) => self.client.queue_subscribe(subject, group).await,
+            None => self.client.subscribe(subject).await,
+        };
+        let mut messages: Subscriber = match subscribed {
+            Ok(messages) => messages,
+            Err(why) => return self.answer(ticket, Err(why.to_string())),
+        };
+        let mut online = self.online.clone();
+        if *online.borrow_and_update() {
+            tokio::select! {
+                _ = self.sender.flush() => {}
+                _ = online.changed() => {}
+            }
+        }
+        self.answer(ticket, Ok(Answer::default()));
+        while let Some(message) = messages.next().await {
+            let event = Event::Message {
+                ticket,
+                subject: message.subject.to_string(),
+                reply: message
+                    .reply
+                    .map(|reply| reply.to_string())
+                    .unwrap_or_default(),
+                payload: message.payload,
+            };
+            self.shared.events.put_message(ticket, most, event);
+        }
+    }
+}
