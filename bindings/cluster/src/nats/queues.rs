@@ -6,14 +6,15 @@
 //! job that was already on its way goes to that one, or is given back if there is none.
 
 use super::jobs::{DUE, Job, milliseconds_now};
-use super::requests::{Failure, NAME_IN_USE, STORE_FAILED};
+use super::requests::{ATTEMPT, Failure, NAME_IN_USE, STORE_FAILED};
 use super::sending::headers;
 use super::session::Session;
 use crate::command::{QueueOptions, Ticket};
 use crate::event::Answer;
-use async_nats::StatusCode;
+use async_nats::{StatusCode, Subscriber};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use futures_util::StreamExt;
+use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -21,9 +22,6 @@ use std::time::{Duration, Instant};
 
 /// How long the server keeps a pull request.
 const PULL: Duration = Duration::from_secs(30);
-
-/// How much longer its end is waited for.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// The first and the longest delay before a full queue is tried again.
 const RETRIES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
@@ -35,6 +33,8 @@ const DUPLICATES: Duration = Duration::from_secs(120);
 pub(super) struct Queue {
     pub(super) name: String,
     pub(super) options: QueueOptions,
+    /// Where the replies to pull requests go.
+    inbox: String,
     waiting: RefCell<VecDeque<Ticket>>,
     /// The number of pull requests that the server has.
     pulls: Cell<usize>,
@@ -47,6 +47,11 @@ impl Queue {
 
     fn stream_of(name: &str) -> String {
         format!("BATON_QUEUE_{name}")
+    }
+
+    fn next_subject(&self) -> String {
+        let stream = Queue::stream_of(&self.name);
+        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{CONSUMER}")
     }
 
     pub(super) fn stop_waiting(&self, ticket: Ticket) {
@@ -83,9 +88,14 @@ impl Session {
         let queue = Rc::new(Queue {
             name: name.clone(),
             options,
+            inbox: self.client.new_inbox(),
             waiting: RefCell::default(),
             pulls: Cell::new(0),
         });
+        let replies = self.client.subscribe(queue.inbox.clone()).await;
+        let replies = replies.map_err(|why| why.to_string())?;
+        let session = Rc::clone(&self);
+        self.spawn_detached(session.await_jobs(Rc::clone(&queue), replies));
         let session = Rc::clone(&self);
         let extended = Rc::clone(&queue);
         self.spawn_detached(async move {
@@ -220,32 +230,39 @@ impl Session {
     }
 
     /// Sends a pull request for each place that has none.
-    fn pull(self: &Rc<Self>, queue: &Rc<Queue>) {
-        while queue.pulls.get() < queue.waiting.borrow().len() {
+    fn pull(&self, queue: &Queue) {
+        let with = json!({ "batch": 1, "expires": nanoseconds(PULL) }).to_string();
+        while queue.pulls.get() < queue.waiting.borrow().len() && *self.online.borrow() {
             queue.pulls.set(queue.pulls.get() + 1);
-            let session = Rc::clone(self);
-            let queue = Rc::clone(queue);
-            self.spawn_detached(async move { session.pull_one(queue).await });
+            let (subject, reply) = (queue.next_subject(), queue.inbox.clone());
+            self.sender.ask(subject, reply, with.clone().into());
         }
     }
 
-    async fn pull_one(self: Rc<Self>, queue: Rc<Queue>) {
-        let with = json!({ "batch": 1, "expires": nanoseconds(PULL) });
-        let pulled = self.ask_for_job(&queue, &with, PULL + GRACE).await;
-        match pulled {
-            Ok(Some(job)) => {
-                queue.pulls.set(queue.pulls.get() - 1);
-                self.deliver(job);
-            }
-            other => {
-                if other.is_err() {
-                    self.await_online().await;
-                    tokio::time::sleep(RETRIES.0).await;
+    /// Takes what comes in reply to pull requests. A connection that is lost takes all requests
+    /// with it.
+    async fn await_jobs(self: Rc<Self>, queue: Rc<Queue>, mut replies: Subscriber) {
+        let mut online = self.online.clone();
+        loop {
+            tokio::select! {
+                reply = replies.next() => {
+                    let Some(reply) = reply else { return };
+                    queue.pulls.set(queue.pulls.get().saturating_sub(1));
+                    match reply.status {
+                        None => {
+                            if let Some(job) = Job::of(&queue, reply) {
+                                self.deliver(job);
+                            }
+                        }
+                        // The server has only just started, and does not know the queue yet.
+                        Some(StatusCode::NO_RESPONDERS) => tokio::time::sleep(RETRIES.1).await,
+                        Some(_) => {}
+                    }
                 }
-                queue.pulls.set(queue.pulls.get() - 1);
+                _ = online.changed() => queue.pulls.set(0),
             }
+            self.pull(&queue);
         }
-        self.pull(&queue);
     }
 
     /// Gives a job to the process that has waited for the longest time.
@@ -275,9 +292,8 @@ impl Session {
     }
 
     async fn receive_now(self: Rc<Self>, ticket: Ticket, queue: Rc<Queue>) {
-        let with = json!({ "batch": 1, "no_wait": true });
         loop {
-            match self.ask_for_job(&queue, &with, GRACE).await {
+            match self.ask_for_job(&queue).await {
                 Ok(Some(job)) if job.rest.is_none() && job.tries <= queue.options.tries => {
                     return self.answer_with(ticket, Rc::new(job));
                 }
@@ -288,20 +304,14 @@ impl Session {
         }
     }
 
-    /// Sends a pull request. Returns `None` if there is no job.
-    async fn ask_for_job(
-        &self,
-        queue: &Rc<Queue>,
-        with: &Value,
-        patience: Duration,
-    ) -> Result<Option<Job>, Failure> {
-        let stream = Queue::stream_of(&queue.name);
-        let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{CONSUMER}");
+    /// Asks for a job that is there now.
+    async fn ask_for_job(&self, queue: &Rc<Queue>) -> Result<Option<Job>, Failure> {
+        let with = json!({ "batch": 1, "no_wait": true }).to_string();
         let reply = self
-            .request(subject, None, with.to_string().into(), Some(patience))
+            .request_alone(queue.next_subject(), with.into(), ATTEMPT)
             .await?;
         match reply.status {
-            None | Some(StatusCode::OK) => Ok(Job::of(queue, reply)),
+            None => Ok(Job::of(queue, reply)),
             Some(_) => Ok(None),
         }
     }

@@ -55,13 +55,32 @@ impl Session {
         payload: Bytes,
         patience: Option<Duration>,
     ) -> Result<Message, Failure> {
-        let mut online = self.online.clone();
-        if !*online.borrow_and_update() {
-            return Err(Failure::Offline);
-        }
         let mut request = Request::new().payload(payload).timeout(patience);
         if let Some(headers) = headers {
             request = request.headers(headers);
+        }
+        self.send_request(subject, request).await
+    }
+
+    /// A request with a subscription of its own: the reply to a pull request comes with another
+    /// subject than it went to, by which the client could not tell whose it is.
+    pub(super) async fn request_alone(
+        &self,
+        subject: String,
+        payload: Bytes,
+        patience: Duration,
+    ) -> Result<Message, Failure> {
+        let request = Request::new()
+            .payload(payload)
+            .timeout(Some(patience))
+            .inbox(self.client.new_inbox());
+        self.send_request(subject, request).await
+    }
+
+    async fn send_request(&self, subject: String, request: Request) -> Result<Message, Failure> {
+        let mut online = self.online.clone();
+        if !*online.borrow_and_update() {
+            return Err(Failure::Offline);
         }
         tokio::select! {
             reply = self.client.send_request(subject, request) => {

@@ -14,6 +14,7 @@ const FLUSH: Duration = Duration::from_secs(5);
 
 enum Outgoing {
     Message(String, Bytes, Option<Weight>),
+    Question(String, String, Bytes),
     Flush(oneshot::Sender<bool>),
 }
 
@@ -31,6 +32,11 @@ impl Sender {
         let _ = self.0.send(Outgoing::Message(subject, payload, weight));
     }
 
+    /// Publishes something whose replies go to a subject.
+    pub(super) fn ask(&self, subject: String, reply: String, payload: Bytes) {
+        let _ = self.0.send(Outgoing::Question(subject, reply, payload));
+    }
+
     /// Waits until the server has all that was published. Returns false if it takes too long.
     pub(super) async fn flush(&self) -> bool {
         let (done, is_done) = oneshot::channel();
@@ -46,6 +52,9 @@ async fn send_all(client: Client, mut outgoing: UnboundedReceiver<Outgoing>) {
             // guest has checked the first two, and the third is the end.
             Outgoing::Message(subject, payload, _weight) => {
                 let _ = client.publish(subject, payload).await;
+            }
+            Outgoing::Question(subject, reply, payload) => {
+                let _ = client.publish_with_reply(subject, reply, payload).await;
             }
             Outgoing::Flush(done) => {
                 let _ = done.send(has_all(&client).await);
