@@ -36,7 +36,9 @@ local function is_time(value) return type(value) == "number" and value >= 0 end
 local function is_span(value) return type(value) == "number" and value > 0 and value < math.huge end
 local function is_chance(value) return type(value) == "number" and value >= 0 and value <= 1 end
 local function is_count(value) return math.type(value) == "integer" and value >= 1 end
-local function is_name(value) return type(value) == "string" and #value <= 100 and value:find(NAME) end
+local function is_name(value)
+  return type(value) == "string" and #value <= 100 and value:find(NAME) ~= nil
+end
 
 -- Rules for options: a check, and what it expects.
 core.rules = {
@@ -121,12 +123,13 @@ end
 function core.pack(level, state, name, value)
   local is_packed, bytes = pcall(engine.pack, name, value)
   if not is_packed then error(bytes, level + 1) end
-  return core.check_size(level + 1, state, name, bytes)
+  core.check_size(level + 1, state, name, bytes)
+  return bytes
 end
 
 function core.check_size(level, state, name, bytes)
   local most = engine.max_payload(state.engine)
-  if #bytes <= most then return bytes end
+  if #bytes <= most then return end
   error(
     ("cannot send %s: it has %d bytes, and the server takes at most %d"):format(name, #bytes, most),
     level + 1
@@ -295,7 +298,8 @@ local function flat(options)
   }
   if type(options.credentials) == "table" then
     local given = check_options(4, 1, "connect", options.credentials, CREDENTIALS)
-    if (given.user == nil) ~= (given.password == nil) or (given.user == nil) == (given.token == nil) then
+    local is_whole = (given.user == nil) == (given.password == nil)
+    if not is_whole or (given.user == nil) == (given.token == nil) then
       refuse(3, 1, "connect", "option 'credentials': 'user' and 'password', or 'token', expected")
     end
     for key, value in next, given do flat[key] = value end
@@ -417,17 +421,22 @@ function methods:subscribe(subject, options)
   return sub
 end
 
+-- A process that waits until its listener is known.
+local Begun = {
+  __close = function(waiter)
+    local state, ticket = waiter.state, waiter.ticket
+    state.waiting[ticket] = nil
+    if waiter.kind ~= ANSWER then
+      state.listeners[ticket] = nil
+      submit(state, CANCEL, ticket)
+    end
+  end,
+}
+
 -- Sends a command whose ticket has a listener, and waits until it is known.
 function core.listen(state, kind, ticket, ...)
-  local waiter <close> = setmetatable({ state = state, ticket = ticket, answered = process.event() }, {
-    __close = function(waiter)
-      state.waiting[ticket] = nil
-      if waiter.kind ~= ANSWER then
-        state.listeners[ticket] = nil
-        submit(state, CANCEL, ticket)
-      end
-    end,
-  })
+  local waiter <close> =
+    setmetatable({ state = state, ticket = ticket, answered = process.event() }, Begun)
   state.waiting[ticket] = waiter
   local done, why = submit(state, kind, ticket, ...)
   if not done then return nil, why end

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `network` | what chance decides: delays, loss, duplicates, partitions |
 //! | `server` | the agenda of what happens when; messages and requests |
-//! | `queues`, `tables` | durable queues, and tables |
+//! | `stored` | the state of queues and tables |
+//! | `queues`, `tables` | what happens to them |
 //!
 //! What is published may be lost or come twice, as with NATS. What is stored is not: if the answer
 //! of a queue or table is on its way when the network fails, it comes later. But a job comes again
@@ -14,16 +15,18 @@
 mod network;
 mod queues;
 mod server;
+mod stored;
 mod tables;
 
 pub use network::Faults;
 
 use crate::command::{Command, Ticket};
 use crate::event::Event;
-use server::{ClientId, Server};
+use server::Server;
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use stored::ClientId;
 
 /// The size of the largest payload: that of a NATS server which nobody has configured.
 const MAX_PAYLOAD: usize = 1 << 20;

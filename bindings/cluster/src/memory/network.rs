@@ -92,7 +92,7 @@ impl Network {
 
 /// SplitMix64's finalizer (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
 /// 2014).
-fn mix(value: u64) -> u64 {
+pub(super) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,10 +1,10 @@
 //! Durable queues.
 
-use super::server::{ClientId, Server, Step, nanoseconds};
+use super::server::{Server, Step, nanoseconds};
+use super::stored::{ClientId, Holder, Queue};
 use crate::command::{End, QueueOptions, Ticket};
 use crate::event::Answer;
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 /// For how long a second job with the same id is dropped, in nanoseconds.
@@ -12,78 +12,6 @@ const DUPLICATES: u64 = 120_000_000_000;
 
 /// The delay before a job is stored again that found the queue full, in nanoseconds.
 const RETRY: u64 = 10_000_000;
-
-#[derive(Debug)]
-pub(super) struct Queue {
-    options: QueueOptions,
-    jobs: BTreeMap<u64, Job>,
-    /// The last job's number.
-    last: u64,
-    /// When each id was stored.
-    ids: HashMap<String, u64>,
-    waiting: VecDeque<(ClientId, Ticket)>,
-}
-
-#[derive(Debug)]
-struct Job {
-    payload: Bytes,
-    why: String,
-    due: u64,
-    tries: u64,
-    /// How often it was delivered, and its number there.
-    delivery: u64,
-    holder: Option<Holder>,
-}
-
-#[derive(Debug)]
-struct Holder {
-    client: ClientId,
-    /// The job's number for this client.
-    number: u64,
-    /// Whether the client has never got it.
-    is_lost: bool,
-}
-
-impl Queue {
-    fn new(options: QueueOptions) -> Queue {
-        Queue {
-            options,
-            jobs: BTreeMap::new(),
-            last: 0,
-            ids: HashMap::new(),
-            waiting: VecDeque::new(),
-        }
-    }
-
-    pub(super) fn forget_client(&mut self, client: ClientId) {
-        self.waiting.retain(|(other, _)| *other != client);
-    }
-
-    pub(super) fn stop_waiting(&mut self, client: ClientId, ticket: Ticket) {
-        self.waiting.retain(|other| *other != (client, ticket));
-    }
-
-    fn add(&mut self, payload: Bytes, why: String, due: u64) {
-        self.last += 1;
-        let job = Job {
-            payload,
-            why,
-            due,
-            tries: 0,
-            delivery: 0,
-            holder: None,
-        };
-        self.jobs.insert(self.last, job);
-    }
-
-    fn first_ready(&self, now: u64) -> Option<u64> {
-        let mut ready = self
-            .jobs
-            .iter()
-            .filter(|(_, job)| job.holder.is_none() && job.due <= now);
-        ready.next().map(|(number, _)| *number)
-    }
-}
 
 impl Server {
     pub(super) fn open_queue(

@@ -1,14 +1,11 @@
 //! The server: an agenda of what happens when, and the state of what it stores.
 
-use super::network::{Faults, Network, Way};
-use super::queues::Queue;
-use super::tables::Table;
+use super::network::{Faults, Network, Way, mix};
+use super::stored::{ClientId, Queue, Table};
 use crate::command::{Command, Ticket};
 use crate::event::{Answer, Event};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-
-pub(super) type ClientId = u64;
 
 #[derive(Debug, Default)]
 pub(super) struct Server {
@@ -340,8 +337,11 @@ impl Server {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        let is_of = |event: &&Event| matches!(event, Event::Message { ticket: other, .. } if *other == ticket);
-        if client.ready.iter().filter(is_of).count() >= most {
+        let is_of_it = |event: &&Event| match event {
+            Event::Message { ticket: other, .. } => *other == ticket,
+            _ => false,
+        };
+        if client.ready.iter().filter(is_of_it).count() >= most {
             *client.lost.entry(ticket).or_default() += 1;
             return;
         }
@@ -365,7 +365,7 @@ impl Server {
                 }
             }
         }
-        let turn = usize::try_from(self.last).unwrap_or(0);
+        let turn = mix(self.last) as usize;
         chosen.extend(groups.values().map(|members| members[turn % members.len()]));
         chosen
     }

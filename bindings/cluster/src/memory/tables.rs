@@ -1,33 +1,10 @@
 //! Tables.
 
-use super::server::{ClientId, Server};
+use super::server::Server;
+use super::stored::ClientId;
 use crate::command::Ticket;
 use crate::event::{Answer, Event};
 use bytes::Bytes;
-use std::collections::BTreeMap;
-
-#[derive(Debug, Default)]
-pub(super) struct Table {
-    /// Values and revisions. A deleted entry has no value.
-    entries: BTreeMap<String, (Option<Bytes>, u64)>,
-    revision: u64,
-    watchers: Vec<(ClientId, Ticket, String)>,
-}
-
-impl Table {
-    pub(super) fn forget(&mut self, is_meant: impl Fn(ClientId, Ticket) -> bool) {
-        self.watchers
-            .retain(|(client, ticket, _)| !is_meant(*client, *ticket));
-    }
-
-    /// The revision of an entry that is there, or 0.
-    fn revision_of(&self, key: &str) -> u64 {
-        match self.entries.get(key) {
-            Some((Some(_), revision)) => *revision,
-            _ => 0,
-        }
-    }
-}
 
 impl Server {
     pub(super) fn get(&mut self, client: ClientId, ticket: Ticket, table: &str, key: &str) {

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `connect` | options, the connection, and what is wrong with it |
 //! | `session` | carries out commands, on the native thread |
+//! | `state` | what the tasks of a connection share |
 //! | `sending` | publishes in the order of the commands |
 //! | `requests` | requests of JetStream, and their errors |
-//! | `queues`, `jobs` | durable queues, and the jobs that this program holds |
+//! | `work` | queues that are open, and jobs that this program holds |
+//! | `queues`, `jobs` | what happens to them |
 //! | `tables` | tables |
 
 mod connect;
@@ -15,7 +17,9 @@ mod queues;
 mod requests;
 mod sending;
 mod session;
+mod state;
 mod tables;
+mod work;
 
 pub use connect::Options;
 

@@ -5,10 +5,10 @@
 //! request for each place. A process that gives up leaves its request behind, for the next one: a
 //! job that was already on its way goes to that one, or is given back if there is none.
 
-use super::jobs::{DUE, Job, milliseconds_now};
 use super::requests::{ATTEMPT, Failure, NAME_IN_USE, STORE_FAILED};
 use super::sending::headers;
-use super::session::Session;
+use super::state::Session;
+use super::work::{CONSUMER, DUE, HeldJob, OpenQueue, milliseconds_now};
 use crate::command::{QueueOptions, Ticket};
 use crate::event::Answer;
 use async_nats::{StatusCode, Subscriber};
@@ -16,7 +16,6 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -29,34 +28,8 @@ const RETRIES: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 /// For how long a stream drops a second job with the same id.
 const DUPLICATES: Duration = Duration::from_secs(120);
 
-/// A queue that this program has opened.
-pub(super) struct Queue {
-    pub(super) name: String,
-    pub(super) options: QueueOptions,
-    /// Where the replies to pull requests go.
-    inbox: String,
-    waiting: RefCell<VecDeque<Ticket>>,
-    /// The number of pull requests that the server has.
-    pulls: Cell<usize>,
-}
-
-impl Queue {
-    pub(super) fn subject_of(name: &str) -> String {
-        format!("baton.queue.{name}")
-    }
-
-    fn stream_of(name: &str) -> String {
-        format!("BATON_QUEUE_{name}")
-    }
-
-    fn next_subject(&self) -> String {
-        let stream = Queue::stream_of(&self.name);
-        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{CONSUMER}")
-    }
-
-    pub(super) fn stop_waiting(&self, ticket: Ticket) {
-        self.waiting.borrow_mut().retain(|other| *other != ticket);
-    }
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Opening.
@@ -71,7 +44,7 @@ impl Session {
         if let Some(dead) = &options.dead {
             self.make_stream(dead, None, options.replicas).await?;
         }
-        let stream = Queue::stream_of(&name);
+        let stream = OpenQueue::stream_of(&name);
         let consumer = json!({
             "stream_name": stream,
             "config": {
@@ -85,7 +58,7 @@ impl Session {
             .await
             .map_err(Failure::text)?;
         let ack = options.ack;
-        let queue = Rc::new(Queue {
+        let queue = Rc::new(OpenQueue {
             name: name.clone(),
             options,
             inbox: self.client.new_inbox(),
@@ -114,10 +87,10 @@ impl Session {
         most: Option<u64>,
         replicas: usize,
     ) -> Result<(), String> {
-        let stream = Queue::stream_of(name);
+        let stream = OpenQueue::stream_of(name);
         let most = most.and_then(|most| i64::try_from(most).ok());
         let config = json!({
-            "name": stream, "subjects": [Queue::subject_of(name)], "retention": "workqueue",
+            "name": stream, "subjects": [OpenQueue::subject_of(name)], "retention": "workqueue",
             "storage": "file", "discard": "new", "max_msgs": most.unwrap_or(-1),
             "num_replicas": replicas, "duplicate_window": nanoseconds(DUPLICATES),
         });
@@ -149,13 +122,6 @@ impl Session {
     }
 }
 
-/// The consumer of each queue.
-const CONSUMER: &str = "workers";
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Sending.
 impl Session {
     /// Stores a job. All attempts have the same id, so it is stored once.
@@ -174,7 +140,7 @@ impl Session {
         if delay > Duration::ZERO {
             with.insert(DUE, due.to_string());
         }
-        let subject = Queue::subject_of(&queue);
+        let subject = OpenQueue::subject_of(&queue);
         let end = patience.and_then(|patience| Instant::now().checked_add(patience));
         let mut pause = RETRIES.0;
         loop {
@@ -230,7 +196,7 @@ impl Session {
     }
 
     /// Sends a pull request for each place that has none.
-    fn pull(&self, queue: &Queue) {
+    fn pull(&self, queue: &OpenQueue) {
         let with = json!({ "batch": 1, "expires": nanoseconds(PULL) }).to_string();
         while queue.pulls.get() < queue.waiting.borrow().len() && *self.online.borrow() {
             queue.pulls.set(queue.pulls.get() + 1);
@@ -241,7 +207,7 @@ impl Session {
 
     /// Takes what comes in reply to pull requests. A connection that is lost takes all requests
     /// with it.
-    async fn await_jobs(self: Rc<Self>, queue: Rc<Queue>, mut replies: Subscriber) {
+    async fn await_jobs(self: Rc<Self>, queue: Rc<OpenQueue>, mut replies: Subscriber) {
         let mut online = self.online.clone();
         loop {
             tokio::select! {
@@ -250,7 +216,7 @@ impl Session {
                     queue.pulls.set(queue.pulls.get().saturating_sub(1));
                     match reply.status {
                         None => {
-                            if let Some(job) = Job::of(&queue, reply) {
+                            if let Some(job) = HeldJob::of(&queue, reply) {
                                 self.deliver(job);
                             }
                         }
@@ -266,7 +232,7 @@ impl Session {
     }
 
     /// Gives a job to the process that has waited for the longest time.
-    fn deliver(self: &Rc<Self>, job: Job) {
+    fn deliver(self: &Rc<Self>, job: HeldJob) {
         let job = Rc::new(job);
         if let Some(rest) = job.rest {
             return self.put_back(&job, rest);
@@ -281,7 +247,7 @@ impl Session {
         }
     }
 
-    fn answer_with(&self, ticket: Ticket, job: Rc<Job>) {
+    fn answer_with(&self, ticket: Ticket, job: Rc<HeldJob>) {
         let mut answer = Answer {
             payload: Some(job.payload.clone()),
             why: job.why.clone(),
@@ -291,7 +257,7 @@ impl Session {
         self.answer(ticket, Ok(answer));
     }
 
-    async fn receive_now(self: Rc<Self>, ticket: Ticket, queue: Rc<Queue>) {
+    async fn receive_now(self: Rc<Self>, ticket: Ticket, queue: Rc<OpenQueue>) {
         loop {
             match self.ask_for_job(&queue).await {
                 Ok(Some(job)) if job.rest.is_none() && job.tries <= queue.options.tries => {
@@ -305,13 +271,13 @@ impl Session {
     }
 
     /// Asks for a job that is there now.
-    async fn ask_for_job(&self, queue: &Rc<Queue>) -> Result<Option<Job>, Failure> {
+    async fn ask_for_job(&self, queue: &Rc<OpenQueue>) -> Result<Option<HeldJob>, Failure> {
         let with = json!({ "batch": 1, "no_wait": true }).to_string();
         let reply = self
             .request_alone(queue.next_subject(), with.into(), ATTEMPT)
             .await?;
         match reply.status {
-            None => Ok(Job::of(queue, reply)),
+            None => Ok(HeldJob::of(queue, reply)),
             Some(_) => Ok(None),
         }
     }

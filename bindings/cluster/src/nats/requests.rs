@@ -1,6 +1,6 @@
 //! Requests to a server, and to its JetStream.
 
-use super::session::Session;
+use super::state::Session;
 use async_nats::{HeaderMap, Message, Request, RequestErrorKind, StatusCode};
 use bytes::Bytes;
 use serde_json::Value;

@@ -4,7 +4,6 @@
 use super::Weight;
 use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
-use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
@@ -82,6 +81,3 @@ pub(super) fn headers(all: &[(&str, &str)]) -> HeaderMap {
     }
     map
 }
-
-/// Shared by the tasks of a session.
-pub(super) type Shared<T> = Rc<std::cell::RefCell<T>>;

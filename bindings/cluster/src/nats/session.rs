@@ -2,40 +2,16 @@
 //! must wait for the server does so in a task of its own.
 
 use super::connect::{Options, connect};
-use super::jobs::Jobs;
-use super::queues::Queue;
 use super::requests::Failure;
-use super::sending::{Sender, Shared as Local};
+use super::state::Session;
 use super::{Shared, Weight};
 use crate::command::{Command, Ticket};
 use crate::event::{Answer, Event};
-use async_nats::jetstream::kv::Store;
-use async_nats::{Client, Subscriber};
+use async_nats::Subscriber;
 use futures_util::StreamExt;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
-
-/// What the tasks of a connection share. All of them are on one thread.
-pub(super) struct Session {
-    pub(super) client: Client,
-    pub(super) online: watch::Receiver<bool>,
-    pub(super) shared: Arc<Shared>,
-    pub(super) sender: Sender,
-    pub(super) queues: Local<HashMap<String, Rc<Queue>>>,
-    pub(super) jobs: Local<Jobs>,
-    pub(super) tables: Local<HashMap<String, Store>>,
-    tasks: Local<Tasks>,
-}
-
-#[derive(Default)]
-struct Tasks {
-    all: JoinSet<()>,
-    by_ticket: HashMap<Ticket, AbortHandle>,
-}
 
 /// Runs a connection until it is closed, or the guest has dropped it.
 pub(super) async fn run(
@@ -54,16 +30,7 @@ pub(super) async fn run(
     };
     shared.set_online(true);
     shared.set_max_payload(client.max_payload());
-    let session = Rc::new(Session {
-        sender: Sender::start(&client),
-        client,
-        online,
-        shared: Arc::clone(shared),
-        queues: Local::default(),
-        jobs: Local::default(),
-        tables: Local::default(),
-        tasks: Local::default(),
-    });
+    let session = Rc::new(Session::new(client, online, shared));
     session.answer(ticket, Ok(Answer::default()));
     while let Some((command, weight)) = commands.recv().await {
         session.forget_ended();
@@ -78,63 +45,10 @@ pub(super) async fn run(
         }
         session.carry_out(command, weight);
     }
-    session.tasks.borrow_mut().all.abort_all();
+    session.end_all();
 }
 
 impl Session {
-    pub(super) fn answer(&self, ticket: Ticket, answer: Result<Answer, String>) {
-        self.shared.events.put(Event::Answer { ticket, answer });
-    }
-
-    /// Runs a task until it ends or its ticket is cancelled.
-    pub(super) fn spawn(self: &Rc<Self>, ticket: Ticket, task: impl Future<Output = ()> + 'static) {
-        let session = Rc::clone(self);
-        let mut tasks = self.tasks.borrow_mut();
-        let handle = tasks.all.spawn_local(async move {
-            task.await;
-            session.tasks.borrow_mut().by_ticket.remove(&ticket);
-        });
-        tasks.by_ticket.insert(ticket, handle);
-    }
-
-    /// Runs a task until it ends.
-    pub(super) fn spawn_detached(&self, task: impl Future<Output = ()> + 'static) {
-        self.tasks.borrow_mut().all.spawn_local(task);
-    }
-
-    /// Runs a task whose result is the answer, and during which the command counts.
-    fn spawn_answer<F>(
-        self: &Rc<Self>,
-        ticket: Ticket,
-        weight: Weight,
-        make: impl FnOnce(Rc<Self>) -> F,
-    ) where
-        F: Future<Output = Result<Answer, String>> + 'static,
-    {
-        let work = make(Rc::clone(self));
-        let session = Rc::clone(self);
-        self.spawn(ticket, async move {
-            let answer = work.await;
-            drop(weight);
-            session.answer(ticket, answer);
-        });
-    }
-
-    fn forget_ended(&self) {
-        let all = &mut self.tasks.borrow_mut().all;
-        while all.try_join_next().is_some() {}
-    }
-
-    fn cancel(&self, ticket: Ticket) {
-        let handle = self.tasks.borrow_mut().by_ticket.remove(&ticket);
-        if let Some(handle) = handle {
-            handle.abort();
-        }
-        for queue in self.queues.borrow().values() {
-            queue.stop_waiting(ticket);
-        }
-    }
-
     fn carry_out(self: &Rc<Self>, command: Command, weight: Weight) {
         match command {
             Command::Publish { subject, payload } => {

@@ -1,6 +1,6 @@
 //! Tables: each is a bucket of JetStream's key-value store.
 
-use super::session::Session;
+use super::state::Session;
 use crate::command::Ticket;
 use crate::event::{Answer, Event};
 use async_nats::jetstream;

@@ -115,7 +115,8 @@ static int connect(lua_State *L) {
   *place = NULL;
   luaL_setmetatable(L, ENGINE);
   *place = baton_cluster_connect(&options, (uint64_t)luaL_checkinteger(L, 2), &error);
-  if (*place == NULL) return luaL_error(L, "cannot start the cluster's thread: %s", strerror(error));
+  if (*place == NULL)
+    return luaL_error(L, "cannot start the cluster's thread: %s", strerror(error));
   return 1;
 }
 

@@ -238,8 +238,8 @@ function Queue.__index:work(n, f)
   if type(f) ~= "function" then refuse(2, 2, "work", "function expected, got %s", type(f)) end
   local started = setmetatable({ stop = process.event(), workers = {} }, Work)
   for i = 1, n do
-    started.workers[i] =
-      process.spawn({ name = ("worker %d of %s"):format(i, self.name) }, work, self, f, started.stop)
+    local name = ("worker %d of %s"):format(i, self.name)
+    started.workers[i] = process.spawn({ name = name }, work, self, f, started.stop)
   end
   return started
 end

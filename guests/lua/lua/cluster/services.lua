@@ -45,8 +45,8 @@ end
 local Request = {
   __close = function(request)
     local service = request.service
-    service.running = service.running - 1
-    service.free:set()
+    service.free:signal()
+    service.changed:set()
     if not request.is_replied then fail(service, request.to, "the request was killed", "") end
   end,
 }
@@ -55,13 +55,11 @@ local function trace_of(failure)
   return { failure, debug.traceback(nil, 2) }
 end
 
-local function finish(request, is_done, first, ...)
+local function finish(request, is_done, ...)
   request.is_replied = true
-  if is_done then
-    reply(request.service, request.to, RESULTS, first, ...)
-  else
-    fail(request.service, request.to, first[1], first[2])
-  end
+  if is_done then return reply(request.service, request.to, RESULTS, ...) end
+  local failure = ...
+  fail(request.service, request.to, failure[1], failure[2])
 end
 
 local function run(request, is_read, name, ...)
@@ -71,7 +69,8 @@ local function run(request, is_read, name, ...)
     request.is_replied = true
     return fail(request.service, request.to, name, "")
   elseif type(method) ~= "function" then
-    local text = ("the service '%s' has no method '%s'"):format(request.service.name, tostring(name))
+    local service = request.service.name
+    local text = ("the service '%s' has no method '%s'"):format(service, tostring(name))
     request.is_replied = true
     return fail(request.service, request.to, text, "")
   end
@@ -81,24 +80,21 @@ end
 -- The dispatcher calls it, so it must not wait.
 function Service.take(service, _, to, payload)
   if to == "" then return end -- something was published there
-  if service.running >= service.most or service.is_closed then
-    return reply(service, to, BUSY)
-  end
-  service.running = service.running + 1
+  if service.is_closed or not service.free:wait(0) then return reply(service, to, BUSY) end
   local request = setmetatable({ service = service, to = to }, Request)
   process.spawn({ name = service.name, quiet = true }, run, request, engine.unpack_list(payload))
 end
 
 function Service.ended(service)
   service.is_closed = true
-  service.free:set()
+  service.changed:set()
 end
 
 -- Keeps the program alive while it serves.
 local function stay(service)
-  while not service.is_closed or service.running > 0 do
-    service.free:wait()
-    service.free:clear()
+  while not service.is_closed or service.free:count() < service.most do
+    service.changed:wait()
+    service.changed:clear()
   end
 end
 
@@ -112,10 +108,11 @@ function methods:serve(name, served, options)
   end
   options = core.check_options(2, 3, "serve", options, SERVE_OPTIONS)
   local ticket = core.new_ticket(state)
+  local most = options.concurrency or CONCURRENCY
   local service = setmetatable({
-    state = state, ticket = ticket, name = name, methods = served, running = 0,
-    most = options.concurrency or CONCURRENCY,
-    free = process.event(),
+    state = state, ticket = ticket, name = name, methods = served, most = most,
+    free = process.semaphore(most), -- counts the requests that may come
+    changed = process.event(),
     take = Service.take,
     ended = Service.ended,
   }, Service)

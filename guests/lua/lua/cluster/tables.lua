@@ -182,7 +182,7 @@ local function keep(lease)
     began = process.now()
     local left = lease.until_time - began
     if left <= 0 then break end
-    local revision, why = process.timeout(left, function()
+    local _, revision, why = process.timeout(left, function()
       return lease.table:compare(lease.name, lease.revision, lease.holder)
     end)
     if revision then
@@ -251,6 +251,14 @@ end
 
 Lease.__close = function(lease) lease:release() end
 
+-- Ends the process that runs while a lease is held.
+local Leased = {
+  __close = function(leased)
+    engine.end_process(leased[1], "the lease is lost")
+    leased[1]:join()
+  end,
+}
+
 -- For `lease` of a supervisor's child: a function that calls f(lease, ...) while it has the lease.
 -- If the lease is lost, f's process is killed, and it is called again with the next lease.
 function methods:leasing(name, ttl)
@@ -259,14 +267,10 @@ function methods:leasing(name, ttl)
   return function(f, ...)
     while true do
       local lease <close> = assert(self:lease(name, ttl))
-      local p <close> = setmetatable({ process.spawn({ name = name, quiet = true }, f, lease, ...) }, {
-        __close = function(p)
-          engine.end_process(p[1], "the lease is lost")
-          p[1]:join()
-        end,
-      })
-      if process.select { p[1], lease:lost() } == 1 then
-        local is_done, failure = p[1]:join()
+      local p = process.spawn({ name = name, quiet = true }, f, lease, ...)
+      local _ <close> = setmetatable({ p }, Leased)
+      if process.select { p, lease:lost() } == 1 then
+        local is_done, failure = p:join()
         if is_done then return end
         error(failure, 0)
       end
