@@ -24,6 +24,11 @@ pub(crate) const PACKAGES: &[Package] = &[
     package("nodejs", Probe::Program("node", "--version")),
     package("npm", Probe::Program("npm", "--version")),
     package("golang-go", Probe::Program("go", "version")),
+    Package {
+        name: "openssl",
+        probe: Probe::Program("openssl", "version"),
+        needed_by: "the tests of encrypted connections to a NATS server",
+    },
 ];
 
 const fn package(name: &'static str, probe: Probe) -> Package {

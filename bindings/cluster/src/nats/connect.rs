@@ -138,20 +138,29 @@ fn explain(options: &Options, error: &async_nats::ConnectError) -> String {
             "no NATS server has answered at '{url}' within {} s; check that one listens there",
             PATIENCE.as_secs()
         ),
+        _ if why.contains("CertificateRequired") => format!(
+            "the server at '{url}' wants a certificate of this program ({why}); give it in \
+             'tls.cert', and its key in 'tls.key'"
+        ),
+        _ if why.contains("corrupt message") => not_encrypted(&url, &why),
         _ if is_about_certificates(&why) => format!(
             "no encrypted connection to '{url}' ({why}); check that 'tls.ca' has the certificate \
              of the authority that has signed the server's, and that the server's names this host"
         ),
-        ConnectErrorKind::Tls => format!(
-            "no encrypted connection to '{url}' ({why}); check 'tls', and that the server has it on"
-        ),
+        ConnectErrorKind::Tls => not_encrypted(&url, &why),
         _ => format!("cannot connect to '{url}' ({why}); check that a NATS server listens there"),
     }
 }
 
+fn not_encrypted(url: &str, why: &str) -> String {
+    format!(
+        "no encrypted connection to '{url}' ({why}); check 'tls', and that the server has it on"
+    )
+}
+
 fn is_about_certificates(why: &str) -> bool {
     let why = why.to_ascii_lowercase();
-    ["certificate", "tls", "handshake", "corrupt message"]
+    ["certificate", "tls", "handshake"]
         .iter()
         .any(|word| why.contains(word))
 }

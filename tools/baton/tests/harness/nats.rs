@@ -70,8 +70,18 @@ impl Server {
 
     /// Ends it with a signal that it cannot handle, and starts it again with what it has stored.
     pub(crate) fn kill_and_restart(&mut self) {
+        self.end();
+        self.restart();
+    }
+
+    /// Ends it with a signal that it cannot handle.
+    pub(crate) fn end(&mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
+    }
+
+    /// Starts it again after [`Server::end`].
+    pub(crate) fn restart(&mut self) {
         self.child = started(self.directory.path());
     }
 
