@@ -40,6 +40,47 @@ fn with_a_server(file: &str, name: &str) {
     check_case(file, name, &run.run());
 }
 
+/// Tests of the network's faults, which only simulated runs have.
+mod faults {
+    const FILE: &str = "cluster/faults.lua";
+
+    macro_rules! faulty {
+        ($($name:ident),+ $(,)?) => {
+            $(#[test]
+            fn $name() {
+                crate::in_simulated_runs(FILE, stringify!($name));
+            })+
+
+            #[test]
+            fn no_case_of_the_file_is_left_out() {
+                crate::assert_all_cases_named(FILE, &[$(stringify!($name)),+]);
+            }
+        };
+    }
+
+    faulty! {
+        messages_are_lost,
+        messages_come_twice,
+        a_call_over_a_lossy_network_may_time_out,
+        no_job_is_lost_whatever_the_network_does,
+        a_partition_makes_it_offline_for_a_while,
+        a_holder_that_is_cut_off_loses_its_job,
+        wrong_faults_are_refused,
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_faults() {
+        let run = |seed: &str| {
+            let run = crate::baton().arg("--simulate").arg(seed).script(FILE);
+            let outcome = run.arg("no_job_is_lost_whatever_the_network_does").run();
+            outcome.succeeds().quietly();
+            outcome.stdout
+        };
+        assert_eq!(run("11"), run("11"));
+        assert_ne!(run("11"), run("12"));
+    }
+}
+
 fn in_simulated_runs(file: &str, name: &str) {
     for seed in ["1", "2", "3"] {
         let run = baton().arg("--simulate").arg(seed).script(file).arg(name);

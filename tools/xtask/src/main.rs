@@ -81,6 +81,10 @@ usage: cargo xtask <command>
                           is lost
   soak net [--seconds N]  make sockets fail in every way for N seconds (600), and check that
                           nothing is left behind
+  soak cluster [--seconds N] [--jobs N]
+                          do rounds of N jobs (20000) over a NATS server for N seconds (600),
+                          while the server and the workers are killed, and check that no job
+                          is lost
 ";
 
 fn main() -> ExitCode {
