@@ -58,9 +58,11 @@ pages! {
     from_tarantool = "from-tarantool.md",
     luarocks = "luarocks.md",
     other_cores = "other-cores.md",
+    more_machines = "more-machines.md",
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",
+    reference_cluster = "reference-cluster.md",
     glossary = "glossary.md",
 }
 

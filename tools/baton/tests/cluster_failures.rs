@@ -173,7 +173,8 @@ fn an_encrypted_connection_needs_a_known_authority_and_a_certificate() {
 
 /// Threads of the cluster in this program.
 const THREADS: &str = "local function threads() local count = 0
-    for name in io.popen('cat /proc/' .. io.open('/proc/self/stat'):read 'n' .. '/task/*/comm'):lines() do
+    local pid = io.open('/proc/self/stat'):read 'n'
+    for name in io.popen(('cat /proc/%d/task/*/comm'):format(pid)):lines() do
         if name == 'baton-cluster' then count = count + 1 end
     end return count end ";
 

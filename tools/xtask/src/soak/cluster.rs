@@ -7,18 +7,18 @@ use crate::readers;
 
 /// How many jobs a round has, and for how many seconds rounds begin.
 #[derive(Debug, PartialEq, Eq)]
-struct Extent {
+struct Rounds {
     seconds: u32,
     jobs: u32,
 }
 
-const DEFAULT: Extent = Extent {
+const DEFAULT: Rounds = Rounds {
     seconds: 600,
     jobs: 20_000,
 };
 
 pub(super) fn run(arguments: &[String]) -> Outcome {
-    let extent = Extent::parse(arguments)?;
+    let extent = Rounds::parse(arguments)?;
     readers::NATS.install_in_target()?;
     let mut steps = Steps::of("soak");
     let mut test = cargo(&[
@@ -38,8 +38,8 @@ pub(super) fn run(arguments: &[String]) -> Outcome {
     steps.finish()
 }
 
-impl Extent {
-    fn parse(arguments: &[String]) -> Result<Extent, String> {
+impl Rounds {
+    fn parse(arguments: &[String]) -> Result<Rounds, String> {
         let mut extent = DEFAULT;
         for pair in arguments.chunks(2) {
             let number = pair.get(1).and_then(|given| given.parse().ok());
@@ -63,16 +63,16 @@ impl Extent {
 mod checks {
     use super::*;
 
-    fn parse(line: &str) -> Result<Extent, String> {
+    fn parse(line: &str) -> Result<Rounds, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Extent::parse(&words)
+        Rounds::parse(&words)
     }
 
     #[test]
     fn both_options_may_be_given_or_left_out() {
         assert_eq!(parse(""), Ok(DEFAULT));
         let (seconds, jobs) = (5, 70);
-        assert_eq!(parse("--jobs 70 --seconds 5"), Ok(Extent { seconds, jobs }));
+        assert_eq!(parse("--jobs 70 --seconds 5"), Ok(Rounds { seconds, jobs }));
         assert_eq!(parse("--jobs 70").map(|extent| extent.seconds), Ok(600));
     }
 
