@@ -141,18 +141,18 @@ fn nanoseconds(time: f64) -> u64 {
 /// # Safety
 /// `text` is a C string or null.
 unsafe fn string(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
     // SAFETY: the caller's condition.
-    (!text.is_null()).then(|| {
-        unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned()
-    })
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
 }
 
 /// # Safety
 /// The strings of the options are C strings or null.
 unsafe fn connect(raw: &RawOptions, ticket: u64) -> std::io::Result<Box<dyn Engine + Send>> {
-    // SAFETY (all): the caller's condition.
+    // SAFETY: the caller's condition, for each string.
     let text = |text| unsafe { string(text) };
     let url = text(raw.url).unwrap_or_default();
     if raw.is_simulated != 0 {
@@ -182,7 +182,7 @@ unsafe fn connect(raw: &RawOptions, ticket: u64) -> std::io::Result<Box<dyn Engi
 /// # Safety
 /// The record's bytes are readable.
 unsafe fn read(raw: &RawCommand) -> Option<Command> {
-    // SAFETY (all): the caller's condition.
+    // SAFETY: the caller's condition, for each slice.
     let (subject, text, payload) =
         unsafe { (raw.subject.text(), raw.text.text(), raw.payload.bytes()) };
     let (ticket, numbers) = (raw.ticket, raw.numbers);
