@@ -150,7 +150,9 @@ end
 local function submit(state, ...)
   while true do
     if state.closed or engine.state(state.engine) == "closed" then return nil, "closed" end
-    if engine.submit(state.engine, ...) then break end
+    local has_room = engine.submit(state.engine, ...)
+    if has_room then break end
+    if has_room == nil then return nil, "closed" end
     process.sleep(FULL_PAUSE)
   end
   wake_simulated()
@@ -158,14 +160,7 @@ local function submit(state, ...)
 end
 core.submit = submit
 
--- A number that no other command of the connection has. One step, so that no two get the same.
-local function new_ticket(state)
-  return process.critical(function()
-    state.tickets = state.tickets + 1
-    return state.tickets
-  end)
-end
-core.new_ticket = new_ticket
+local new_ticket = engine.ticket
 
 -- A process that waits for an answer. What happens to an answer for which nobody waits any more,
 -- `unwanted` decides.
@@ -185,7 +180,7 @@ local Waiter = {
 -- Sends a command and waits for its answer: a record with `payload`, `text` and two numbers. Else
 -- returns nil and why.
 function core.ask(state, timeout, options, kind, ...)
-  local ticket = new_ticket(state)
+  local ticket = new_ticket()
   local waiter <close> = setmetatable({
     state = state, ticket = ticket, answered = process.event(), process = process.current(),
     unwanted = options and options.unwanted,
@@ -219,7 +214,6 @@ end
 
 local function end_all(state)
   state.closed = true
-  state.over:set()
   for _, waiter in next, state.waiting do
     waiter.kind, waiter.text = REFUSAL, "closed"
     waiter.answered:set()
@@ -247,21 +241,27 @@ local function handle(state, kind, ticket, subject, text, payload, first, second
   return true
 end
 
+local function handle_all(state)
+  while not state.closed and handle(state, engine.take(state.engine)) do end
+end
+
 local function dispatch(state)
   local descriptor = engine.descriptor(state.engine)
   local cases = { { fd = descriptor, "r" } }
   while not state.closed do
+    state.wake:clear()
+    handle_all(state)
+    if state.closed then break end
     if descriptor then
-      while handle(state, engine.take(state.engine)) do end
-      if not state.closed then process.select(cases) end
+      process.select(cases)
     else
-      state.wake:clear()
-      while handle(state, engine.take(state.engine)) do end
       wake_simulated()
       state.wake:clear()
-      if not state.closed then state.wake:wait(engine.due(state.engine)) end
+      state.wake:wait(engine.due(state.engine))
     end
   end
+  engine.finish(state.engine)
+  state.over:set()
 end
 
 -- Connecting
@@ -320,19 +320,28 @@ local function flat(options)
   return flat
 end
 
+-- A process that connects. If it gives up, so does the engine.
+local Connecting = {
+  __close = function(waiter)
+    if not waiter.is_connected and waiter.state.engine then
+      submit(waiter.state, CLOSE, new_ticket())
+    end
+  end,
+}
+
 local cluster = {}
 
 function cluster.connect(options)
   options = check_options(2, 1, "connect", options, OPTIONS)
   local state = {
-    waiting = {}, listeners = {}, holders = {}, tickets = 0, name = options.name or "",
+    waiting = {}, listeners = {}, holders = {}, name = options.name or "",
     wake = process.event(),
     over = process.event(),
     online = process.event(),
   }
   local settings = flat(options)
-  local ticket = new_ticket(state)
-  local waiter = { state = state, ticket = ticket, answered = process.event() }
+  local ticket = new_ticket()
+  local waiter <close> = setmetatable({ state = state, answered = process.event() }, Connecting)
   state.waiting[ticket] = waiter
   state.engine = engine.connect(settings, ticket)
   if engine.is_simulated then
@@ -342,10 +351,8 @@ function cluster.connect(options)
   end
   process.spawn({ daemon = true, name = "cluster dispatcher" }, dispatch, state)
   local done, why = waiter.answered:wait(options.timeout or CONNECT_PATIENCE)
-  if not done or waiter.kind == REFUSAL then
-    submit(state, CLOSE, new_ticket(state))
-    return nil, why or waiter.text
-  end
+  if not done or waiter.kind == REFUSAL then return nil, why or waiter.text end
+  waiter.is_connected = true
   local connection = setmetatable({}, Connection)
   state_of[connection] = state
   return connection
@@ -400,7 +407,10 @@ function Subscription.take(sub, subject, _, payload)
   if not sub.channel:send(value, 0) then sub.dropped = sub.dropped + 1 end
 end
 
-function Subscription.ended(sub) sub.channel:close() end
+function Subscription.ended(sub)
+  sub.dropped = sub.dropped + engine.lost(sub.state.engine, sub.ticket)
+  sub.channel:close()
+end
 
 local SUBSCRIBE_OPTIONS = { queue = rules.name, max = rules.count, subjects = rules.boolean }
 
@@ -408,7 +418,7 @@ function methods:subscribe(subject, options)
   local state = state_for(self, "subscribe")
   check_subject(2, "subscribe", subject, true)
   options = check_options(2, 2, "subscribe", options, SUBSCRIBE_OPTIONS)
-  local most, ticket = options.max or MOST_MESSAGES, new_ticket(state)
+  local most, ticket = options.max or MOST_MESSAGES, new_ticket()
   local sub = setmetatable({
     state = state, ticket = ticket, channel = process.channel(most), unreadable = 0, dropped = 0,
     has_subjects = options.subjects,
@@ -456,7 +466,9 @@ function subscription_methods:values() return self.channel:values() end
 
 -- How many messages were lost as too many waited, and how many could not be read.
 function subscription_methods:lost()
-  return engine.lost(self.state.engine, self.ticket) + self.dropped, self.unreadable
+  local state = self.state
+  local lost = state.closed and 0 or engine.lost(state.engine, self.ticket)
+  return lost + self.dropped, self.unreadable
 end
 
 function subscription_methods:close()

@@ -125,11 +125,21 @@ static void read_bytes(lua_State *L, int index, struct bytes *bytes) {
   if (bytes->at == NULL) bytes->size = 0;
 }
 
-/* submit(engine, kind, ticket, subject, text, payload, 4 numbers) -> whether there was room */
+/* ticket() -> a number that no other command of the program has */
+static int ticket(lua_State *L) {
+  static uint64_t last;
+  /* Relaxed: only that each gets another one. */
+  lua_pushinteger(L, (lua_Integer)__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED));
+  return 1;
+}
+
+/* submit(engine, kind, ticket, subject, text, payload, 4 numbers) -> whether there was room; nil if
+   the connection has ended */
 static int submit(lua_State *L) {
-  struct engine *engine = check_open(L);
+  struct engine *engine = *check(L);
   struct engine_command command;
   int i;
+  if (engine == NULL) return 0;
   baton_lua_check_memory(L);
   command.kind = (int)luaL_checkinteger(L, 2);
   command.ticket = (uint64_t)luaL_optinteger(L, 3, 0);
@@ -197,7 +207,9 @@ static int lost(lua_State *L) {
 }
 
 static int max_payload(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)baton_cluster_max_payload(check_open(L)));
+  const struct engine *engine = *check(L);
+  lua_pushinteger(L, engine == NULL ? LUA_MAXINTEGER
+                                    : (lua_Integer)baton_cluster_max_payload(engine));
   return 1;
 }
 
@@ -212,10 +224,10 @@ static int source(lua_State *L) {
 }
 
 int baton_lua_open_cluster(lua_State *L) {
-  static const luaL_Reg functions[] = {{"connect", connect}, {"submit", submit}, {"take", take},
-      {"descriptor", descriptor}, {"due", due}, {"state", state}, {"lost", lost},
-      {"max_payload", max_payload}, {"finish", end}, {"source", source},
-      {"pack", baton_cluster_pack}, {"pack_list", baton_cluster_pack_list},
+  static const luaL_Reg functions[] = {{"connect", connect}, {"ticket", ticket},
+      {"submit", submit}, {"take", take}, {"descriptor", descriptor}, {"due", due},
+      {"state", state}, {"lost", lost}, {"max_payload", max_payload}, {"finish", end},
+      {"source", source}, {"pack", baton_cluster_pack}, {"pack_list", baton_cluster_pack_list},
       {"unpack", baton_cluster_unpack}, {"unpack_list", baton_cluster_unpack_list},
       {"raise", baton_lua_raise_with_trace}, {"end_process", baton_lua_end_process},
       {NULL, NULL}};

@@ -107,7 +107,7 @@ function methods:serve(name, served, options)
     refuse(2, 2, "serve", "table of functions expected, got %s", type(served))
   end
   options = core.check_options(2, 3, "serve", options, SERVE_OPTIONS)
-  local ticket = core.new_ticket(state)
+  local ticket = engine.ticket()
   local most = options.concurrency or CONCURRENCY
   local service = setmetatable({
     state = state, ticket = ticket, name = name, methods = served, most = most,

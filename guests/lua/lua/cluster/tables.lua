@@ -145,7 +145,7 @@ function Table.__index:watch(prefix)
   if prefix ~= nil and type(prefix) ~= "string" then
     refuse(2, 1, "watch", "string expected, got %s", type(prefix))
   end
-  local state, ticket = t.state, core.new_ticket(t.state)
+  local state, ticket = t.state, engine.ticket()
   local watch = setmetatable({
     state = state, ticket = ticket, entries = {}, taken = {}, at = 0, ready = process.event(),
     take = Watch.take,
