@@ -2,8 +2,8 @@
 //!
 //! | queue | pipe | changed by |
 //! |---|---|---|
-//! | empty | empty | [`Events::take`], which empties the pipe when it finds no event |
-//! | not empty | readable | [`Events::put`] |
+//! | empty | empty | `Events::take`, which empties the pipe when it finds no event |
+//! | not empty | readable | `Events::put` |
 //!
 //! **No wake-up is lost.** Both rows are changed under one mutex. So a process that finds no event
 //! has emptied the pipe before the next event makes it readable.

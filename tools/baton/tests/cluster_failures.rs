@@ -395,3 +395,54 @@ fn while_the_server_cannot_be_reached_senders_are_told_or_wait() {
          online\n",
     );
 }
+
+#[test]
+fn a_watch_goes_on_after_the_server_was_killed_and_restarted() {
+    let Some(mut server) = Server::start() else {
+        return;
+    };
+    let code = "io.stdout:setvbuf 'no'
+        local t = c:table 'hosts'
+        t:put('one', 1)
+        process.spawn({ daemon = true }, function()
+            for entry in t:watch() do print(entry.key, entry.value) end
+        end)
+        io.read()
+        repeat process.sleep(0.01) until t:put('two', 2)
+        io.read()";
+    let mut started = program(&server.url(), "", code).open_stdin().start();
+    wait_for_line(&mut started, "one\t1\n");
+    server.kill_and_restart();
+    started.write_stdin("\n");
+    wait_for_line(&mut started, "two\t2\n");
+    started.write_stdin("\n");
+    started
+        .finish()
+        .succeeds()
+        .quietly()
+        .wrote("one\t1\ntwo\t2\n");
+}
+
+#[test]
+fn a_lease_is_lost_while_the_server_answers_nothing() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let code = "io.stdout:setvbuf 'no'
+        local lease = assert(c:lease('leader', 1))
+        print 'held'
+        lease:lost():wait()
+        print 'lost'
+        local later = assert(c:lease('leader', 1))
+        print(later.token > lease.token)";
+    let mut started = program(&server.url(), "", code).start();
+    wait_for_line(&mut started, "held\n");
+    server.freeze();
+    wait_for_line(&mut started, "lost\n");
+    server.thaw();
+    started
+        .finish()
+        .succeeds()
+        .quietly()
+        .wrote("held\nlost\ntrue\n");
+}
