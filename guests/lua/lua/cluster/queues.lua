@@ -229,7 +229,7 @@ end
 
 Work.__close = Work.__index.close
 
--- Has n processes call f(value, job) for each job. A worker that is killed is replaced.
+-- Has n processes call f(value, job) for each job.
 function Queue.__index:work(n, f)
   opened(self, "work")
   if math.type(n) ~= "integer" or n < 1 then
