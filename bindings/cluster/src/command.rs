@@ -154,6 +154,8 @@ pub enum End {
     Done,
     /// It is tried again after this time, unless it was tried too often.
     Retry(Duration),
+    /// Nobody has seen it, so this was no try.
+    Untried,
     /// It is given up, for a reason.
     Reject(String),
 }

@@ -86,6 +86,7 @@ struct RawOptions {
 /// | 13 | put; without a payload, delete | the table | the key | the revision expected |
 /// | 14 | watch | the table | prefix | |
 /// | 15 | close | | | |
+/// | 16 | end a job that nobody has seen | | | job |
 #[repr(C)]
 struct RawCommand {
     kind: c_int,
@@ -232,6 +233,7 @@ unsafe fn read(raw: &RawCommand) -> Option<Command> {
         },
         8 => job(End::Done)?,
         9 => job(End::Retry(seconds(numbers[1]).unwrap_or_default()))?,
+        16 => job(End::Untried)?,
         10 => job(End::Reject(text.unwrap_or_default()))?,
         11 => Command::OpenTable {
             ticket,

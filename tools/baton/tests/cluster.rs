@@ -131,6 +131,7 @@ served! {
         a_rejected_job_goes_to_the_dead_with_the_reason,
         a_job_of_a_process_that_ends_is_given_back,
         a_job_that_comes_too_late_is_not_lost,
+        a_job_for_which_nobody_waits_any_more_was_not_tried,
         a_job_is_kept_as_long_as_its_holder_lives,
         workers_do_the_jobs,
         misuse_is_an_error;

@@ -229,6 +229,13 @@ impl Server {
             }
             End::Retry(_) if is_last => self.bury(&name, number, "it was tried too often"),
             End::Retry(delay) => self.put_back(&name, number, nanoseconds(delay)),
+            End::Untried => {
+                let queue = self.queues.get_mut(&name);
+                if let Some(job) = queue.and_then(|queue| queue.jobs.get_mut(&number)) {
+                    job.tries -= 1;
+                }
+                self.put_back(&name, number, 0);
+            }
             End::Reject(why) => self.bury(&name, number, &why),
         }
     }

@@ -3,7 +3,7 @@
 use super::requests::ATTEMPT;
 use super::sending::headers;
 use super::state::Session;
-use super::work::{HeldJob, OpenQueue, WHY};
+use super::work::{HeldJob, OpenQueue, TRIES, WHY};
 use crate::command::End;
 use bytes::Bytes;
 use std::rc::Rc;
@@ -51,8 +51,26 @@ impl Session {
                 self.bury(job, "it was tried too often".to_owned());
             }
             End::Retry(delay) => self.put_back(&job, delay),
+            End::Untried => self.put_aside(job),
             End::Reject(why) => self.bury(job, why),
         }
+    }
+
+    /// Stores a job again, and removes it when that is done: the server counts each delivery, and
+    /// nobody has seen this one. If that is not possible, it counts.
+    pub(super) fn put_aside(self: &Rc<Self>, job: Rc<HeldJob>) {
+        let session = Rc::clone(self);
+        self.spawn_detached(async move {
+            let before = (job.tries - 1).to_string();
+            let id = format!("aside {} {} {before}", job.queue.name, job.sequence);
+            let with = headers(&[(TRIES, &before), (WHY, &job.why), ("Nats-Msg-Id", &id)]);
+            let subject = OpenQueue::subject_of(&job.queue.name);
+            let payload = job.payload.clone();
+            match session.store(subject, with, payload, ATTEMPT).await {
+                Ok(_) => session.acknowledge(&job, "+TERM"),
+                Err(_) => session.put_back(&job, Duration::ZERO),
+            }
+        });
     }
 
     /// Moves a job to the queue of dead ones. It is removed once it is stored there.

@@ -3,7 +3,7 @@
 //!
 //! A process that waits for a job has a place in the queue's list, and the server has a pull
 //! request for each place. A process that gives up leaves its request behind, for the next one: a
-//! job that was already on its way goes to that one, or is given back if there is none.
+//! job that was already on its way goes to that one, or is stored again if there is none.
 
 use super::requests::{ATTEMPT, Failure, NAME_IN_USE, STORE_FAILED};
 use super::sending::headers;
@@ -243,7 +243,7 @@ impl Session {
         let ticket = job.queue.waiting.borrow_mut().pop_front();
         match ticket {
             Some(ticket) => self.answer_with(ticket, job),
-            None => self.put_back(&job, Duration::ZERO),
+            None => self.put_aside(job),
         }
     }
 

@@ -12,6 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) const DUE: &str = "Baton-Due";
 pub(super) const WHY: &str = "Baton-Why";
 
+/// A header of jobs that were stored again: how often they were tried before.
+pub(super) const TRIES: &str = "Baton-Tries";
+
 /// The consumer of each queue.
 pub(super) const CONSUMER: &str = "workers";
 
@@ -77,17 +80,16 @@ impl HeldJob {
             Some(headers.get(name)?.as_str().to_owned())
         };
         let due: Option<u64> = header(DUE).and_then(|due| due.parse().ok());
+        let before: u64 = header(TRIES)
+            .and_then(|tries| tries.parse().ok())
+            .unwrap_or(0);
         let rest = due.and_then(|due| due.checked_sub(milliseconds_now()));
         Some(HeldJob {
             queue: Rc::clone(queue),
             reply,
             payload: message.payload,
             // A job that came too early was given back once.
-            tries: if due.is_some() {
-                tries.saturating_sub(1).max(1)
-            } else {
-                tries
-            },
+            tries: before + tries.saturating_sub(u64::from(due.is_some())).max(1),
             why: header(WHY).unwrap_or_default(),
             sequence,
             rest: rest.filter(|rest| *rest > 0).map(Duration::from_millis),

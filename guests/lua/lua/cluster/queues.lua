@@ -5,7 +5,7 @@ local core = ...
 local engine, process, methods = core.engine, core.process, core.methods
 local rules, refuse = core.rules, core.refuse
 
-local OPEN, SEND, RECEIVE, DONE, RETRY, REJECT = 5, 6, 7, 8, 9, 10
+local OPEN, SEND, RECEIVE, DONE, RETRY, REJECT, UNTRIED = 5, 6, 7, 8, 9, 10, 16
 local ACK, TRIES, REPLICAS = 30, 5, 1
 local OPEN_PATIENCE = 10 -- seconds
 
@@ -21,14 +21,19 @@ local held_of = setmetatable({}, { __mode = "k" })
 -- Holding jobs
 -- -------------------------------------------------------------------------------------------------
 
-function core.give_back(state, number) core.submit(state, RETRY, 0, nil, nil, nil, number, 0) end
+local function give_back(state, kind, number)
+  core.submit(state, kind, 0, nil, nil, nil, number, 0)
+end
+
+-- For a job that nobody has seen.
+function core.give_back(state, number) give_back(state, UNTRIED, number) end
 
 -- Gives back the jobs of processes that have ended.
 local function watch_holders(state)
   for ending in state.endings:values() do
     local numbers = state.holders[ending.process]
     state.holders[ending.process] = nil
-    for number in next, numbers or {} do core.give_back(state, number) end
+    for number in next, numbers or {} do give_back(state, RETRY, number) end
   end
 end
 

@@ -147,7 +147,7 @@ end
 
 function case.a_job_that_comes_too_late_is_not_lost()
   local c <close> = connect()
-  local jobs = c:queue("jobs", { tries = 1000 })
+  local jobs = c:queue("jobs", { tries = 2 })
   for i = 1, 30 do
     local waiting = process.spawn(function() return jobs:receive() end)
     process.sleep(0.0005 * (i % 5))
@@ -158,6 +158,20 @@ function case.a_job_that_comes_too_late_is_not_lost()
     check.equal(job.value, i)
     job:done()
   end
+end
+
+function case.a_job_for_which_nobody_waits_any_more_was_not_tried()
+  local c <close> = connect()
+  local jobs = c:queue("jobs", { tries = 1 })
+  local waiting = process.spawn(function() return jobs:receive() end)
+  process.sleep(0.1) -- the server knows that somebody waits
+  waiting:kill()
+  waiting:join()
+  jobs:send "work"
+  process.sleep(0.1) -- it gives the job to the one who waited
+  local job = check.that(jobs:receive(10))
+  check.equal(job.tries, 1)
+  job:done()
 end
 
 function case.a_job_is_kept_as_long_as_its_holder_lives()
