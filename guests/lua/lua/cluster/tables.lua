@@ -173,7 +173,11 @@ local function lose(lease)
   lease.event:set()
 end
 
+-- However the process that extends a lease ends, the lease is lost then.
+local Keeping = { __close = function(keeping) lose(keeping.lease) end }
+
 local function keep(lease)
+  local _ <close> = setmetatable({ lease = lease }, Keeping)
   local pause = lease.ttl / 3
   while not lease.is_over do
     local began = process.now()
@@ -182,16 +186,16 @@ local function keep(lease)
     began = process.now()
     local left = lease.until_time - began
     if left <= 0 then break end
-    local _, revision, why = process.timeout(left, function()
+    local in_time, revision, why = process.timeout(left, function()
       return lease.table:compare(lease.name, lease.revision, lease.holder)
     end)
+    if not in_time then break end
     if revision then
       lease.revision, lease.until_time = revision, began + lease.ttl
     elseif why == "changed" or why == "closed" then
       break
     end
   end
-  lose(lease)
 end
 
 local function acquired(leases, name, ttl, holder, began, revision)
