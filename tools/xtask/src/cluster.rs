@@ -54,7 +54,7 @@ fn configuration(directory: &Path, number: u16) -> String {
     let mut routes = String::new();
     for other in 0..3 {
         // A string takes all that is written to it.
-        let _ = write!(routes, "nats://127.0.0.1:{} ", SERVERS + other);
+        let _ = write!(routes, "\"nats://127.0.0.1:{}\", ", SERVERS + other);
     }
     format!(
         "server_name: baton-{number}\nlisten: \"127.0.0.1:{}\"\n\
@@ -78,6 +78,6 @@ mod checks {
         );
         assert!(first.contains("listen: \"127.0.0.1:4222\"") && first.contains("there/stored-0"));
         assert!(second.contains("listen: \"127.0.0.1:4223\"") && second.contains("there/stored-1"));
-        assert!(first.contains("routes: [nats://127.0.0.1:6222 nats://127.0.0.1:6223 "));
+        assert!(first.contains("routes: [\"nats://127.0.0.1:6222\", \"nats"));
     }
 }
