@@ -56,6 +56,7 @@ local CHILD = {
   options = { function(value) return type(value) == "table" end, "table" },
   restart = { one_of("always", "failed", "never"), "'always', 'failed' or 'never'" },
   stop = { is_time, "number of seconds, not negative," },
+  lease = { is_callable, "function, as c:leasing returns it," },
 }
 
 local OPTIONS = {
@@ -100,6 +101,9 @@ local function check_child(level, call, given, what)
   if (given.start == nil) == (given.children == nil) then
     refuse(level + 1, 1, call, "%s: 'start' or 'children' expected", what)
   end
+  if given.lease and not given.start then
+    refuse(level + 1, 1, call, "%s: 'lease' without 'start'", what)
+  end
   if given.options and not given.children then
     refuse(level + 1, 1, call, "%s: 'options' without 'children'", what)
   end
@@ -107,6 +111,7 @@ local function check_child(level, call, given, what)
     name = given.name, restart = given.restart or "failed", stop = given.stop or 5, state = "new",
     restarts = 0,
     in_a_row = 0,
+    lease = given.lease,
   }
   if given.children then
     check_fields(level + 1, 1, call, what, given.options or {}, OPTIONS)
@@ -144,6 +149,7 @@ end
 local supervise_here
 
 local function body_of(child)
+  if child.lease then return child.lease, table.unpack(child.start, 1, child.start.n) end
   if child.start then return table.unpack(child.start, 1, child.start.n) end
   return supervise_here, child
 end

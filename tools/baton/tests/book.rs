@@ -59,9 +59,11 @@ pages! {
     luarocks = "luarocks.md",
     other_cores = "other-cores.md",
     what_can_be_sent = "what-can-be-sent.md",
+    more_machines = "more-machines.md",
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",
+    reference_cluster = "reference-cluster.md",
     glossary = "glossary.md",
 }
 

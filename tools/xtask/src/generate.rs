@@ -22,7 +22,7 @@ pub(crate) const SHARE: &str = "tools/baton/share";
 
 /// The directory of the definitions, and the pages of the book that are made from them.
 const DEFINITIONS: &str = "editor/lua-language-server/library/baton";
-const REFERENCES: [(&str, &str, &str); 3] = [
+const REFERENCES: [(&str, &str, &str); 4] = [
     (
         "baton.process",
         "process.lua",
@@ -33,6 +33,11 @@ const REFERENCES: [(&str, &str, &str); 3] = [
         "baton.inspect",
         "inspect.lua",
         "docs/book/src/reference-inspect.md",
+    ),
+    (
+        "baton.cluster",
+        "cluster.lua",
+        "docs/book/src/reference-cluster.md",
     ),
 ];
 
