@@ -119,6 +119,7 @@ mod checks {
                 "extension/library/baton/ffi.lua",
                 "extension/library/baton/inspect.lua",
                 "extension/library/baton/process.lua",
+                "extension/library/baton/vm.lua",
                 "extension/package.json",
                 "extension/readme.md",
             ],
