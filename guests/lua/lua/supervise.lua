@@ -56,7 +56,6 @@ local CHILD = {
   options = { function(value) return type(value) == "table" end, "table" },
   restart = { one_of("always", "failed", "never"), "'always', 'failed' or 'never'" },
   stop = { is_time, "number of seconds, not negative," },
-  lease = { is_callable, "function, as c:leasing returns it," },
 }
 
 local OPTIONS = {
@@ -72,6 +71,9 @@ local OPTIONS = {
 local function check_fields(level, number, call, what, values, known)
   for key, value in pairs(values) do
     local rule = known[key]
+    if key == "lease" and known == CHILD then
+      rule = { is_callable, "function, as c:leasing returns it," }
+    end
     if not rule then
       refuse(level + 1, number, call, "%s: unknown option '%s'", what, tostring(key))
     end
