@@ -115,6 +115,7 @@ mod checks {
                 "extension/LICENSE-APACHE",
                 "extension/LICENSE-MIT",
                 "extension/extension.js",
+                "extension/library/baton/cluster.lua",
                 "extension/library/baton/ffi.lua",
                 "extension/library/baton/inspect.lua",
                 "extension/library/baton/process.lua",

@@ -133,6 +133,7 @@ function process.supervise(children, options) end
 ---@field options? baton.process.SuperviseOptions for those children
 ---@field restart? "always" | "failed" | "never" when it restarts after its end; default "failed"
 ---@field stop? number seconds that a stop may take before a second kill; default 5
+---@field lease? fun(f: function, ...) runs `start` on one machine at a time: what `leasing` of a connection of baton.cluster returns
 
 ---Options of a supervisor.
 ---

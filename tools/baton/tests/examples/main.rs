@@ -194,6 +194,22 @@ fn the_word_count_names_a_file_that_cannot_be_read() {
 }
 
 #[test]
+fn the_workers_do_every_job_though_one_of_them_is_killed() {
+    let Some(server) = harness::nats::Server::start() else {
+        return;
+    };
+    let run = example("workers.lua", &["30"]).env("NATS_URL", server.url());
+    let outcome = run.run();
+    outcome.succeeds();
+    assert!(
+        outcome
+            .stdout
+            .starts_with("30 jobs are stored\na worker was killed\nall are done, "),
+        "{outcome}"
+    );
+}
+
+#[test]
 fn the_job_queue_reports_each_command() {
     let jobs = "echo one; echo two >&2\nexit 3\n\n0.2: sleep 60\n";
     let outcome = example("job_queue.lua", &["-n", "1"]).stdin(jobs).run();

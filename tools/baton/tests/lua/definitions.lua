@@ -96,7 +96,10 @@ local supervise_options = {
   quiet = true,
   lasting = false,
 }
-local child = { name = "trial", start = error, restart = "never", stop = 1 }
+local child = {
+  name = "trial", start = error, restart = "never", stop = 1,
+  lease = function(f, ...) return f(...) end,
+}
 local nested = { children = { { children = {}, options = {} } } }
 local supervisor = process.supervise({ child, nested }, supervise_options)
 assert(supervisor:join())
@@ -180,6 +183,50 @@ if arg[2] == "vm" then
     Pool = keys(plain_methods(pool)),
   }
   pool:close()
+end
+
+if arg[2] == "cluster" then -- in a simulated run, which needs no server
+  local cluster = require "baton.cluster"
+  local faults = { delay = 0, loss = 0, duplication = 0, every = 0, lasts = 0 }
+  local c = assert(cluster.connect { url = "sim", faults = faults })
+  local queue, t, lease = assert(c:queue "q"), assert(c:table "t"), assert(c:lease("l", 1))
+  queue:send(1)
+  t:put("key", 1)
+  local job, work = queue:receive(), queue:work(1, print)
+  local service = c:serve("s", {})
+  for name, value in pairs {
+    queue = { max = 1, ack = 1, tries = 1, dead = false, replicas = 1 },
+    table = { replicas = 1 },
+  } do
+    for option, given in pairs(value) do
+      assert(c[name](c, "of-" .. option, { [option] = given }))
+    end
+  end
+  is_there = {
+    cluster = keys(cluster),
+    ConnectOptions = keys {
+      url = 1, name = 1, credentials = 1, tls = 1, timeout = 1, faults = 1,
+    },
+    Credentials = keys { user = 1, password = 1, token = 1 },
+    Tls = keys { ca = 1, cert = 1, key = 1 },
+    Faults = keys(faults),
+    Connection = keys(methods(c)),
+    SubscribeOptions = keys { queue = 1, max = 1, subjects = 1 },
+    Subscription = keys(methods(c:subscribe "news"), { channel = true }),
+    ServeOptions = keys { concurrency = 1 },
+    Service = keys(methods(service)),
+    QueueOptions = keys { max = 1, ack = 1, tries = 1, dead = 1, replicas = 1 },
+    Queue = keys(methods(queue), queue),
+    SendOptions = keys { id = 1, delay = 1, timeout = 1 },
+    Work = keys(methods(work)),
+    Job = keys(methods(job), job, { why = true }),
+    TableOptions = keys { replicas = 1 },
+    Table = keys(methods(t), t),
+    Entry = keys(t:watch()(), { error = true }),
+    Lease = keys(methods(lease), { token = true }),
+  }
+  service:close()
+  work:close()
 end
 
 local defined = read_definitions(arg[1])
