@@ -203,9 +203,9 @@ pub trait Guest: Send + Sync + 'static {
         let _ = (inside, from, to);
     }
 
-    /// Whether something that the runtime does not know of may still wake a process, though it knows
-    /// of nothing: a thread of the guest's, say. Then how long to wait until this is asked again.
-    /// Otherwise, `None` and the default, the VM waits for other VMs, or is deadlocked.
+    /// Whether something that the runtime does not know of may still wake a process, though it
+    /// knows of nothing: a thread of the guest's, say. Then how long to wait until this is asked
+    /// again. Otherwise, `None` and the default, the VM waits for other VMs, or is deadlocked.
     ///
     /// Thread, stack, VM and what it may call: as for [`deadlocked`](Guest::deadlocked).
     fn may_be_woken(&self, inside: &Inside<'_>) -> Option<Duration> {

@@ -6,8 +6,6 @@
 #include "program/program.h"
 #include "sharing/sharing.h"
 
-#include <sched.h>
-
 /* Pushes the id and the name of this VM. */
 static int this_vm(lua_State *L) {
   const struct baton_vm_start *start = baton_lua_here(L)->vm->start;
@@ -24,16 +22,6 @@ static int halt(lua_State *L) {
   return 1;
 }
 
-/* cores(): how many processors the program may use. */
-static int cores(lua_State *L) {
-  cpu_set_t set;
-  int count = 1;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
-  lua_pushinteger(L, count > 0 ? count : 1);
-  return 1;
-}
-
 /* Runs a file of lua/ with the module and our functions, which are at the indices 1 and 2. Leaves
    its results. */
 static void run_source(lua_State *L, const char *name, const char *chunk, int results) {
@@ -47,7 +35,8 @@ static void run_source(lua_State *L, const char *name, const char *chunk, int re
 
 static int open_module(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", baton_vms_start_one}, {"this", this_vm},
-      {"halt", halt}, {"cores", cores}, {NULL, NULL}};
+      {"halt", halt}, {"cores", baton_vms_cores}, {"list", baton_vms_list},
+      {"is_waiting", baton_vms_is_waiting}, {NULL, NULL}};
   lua_settop(L, 0);
   lua_newtable(L);
   baton_copying_functions(L);

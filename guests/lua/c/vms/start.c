@@ -98,6 +98,11 @@ int baton_vms_start_one(lua_State *L) {
   struct baton_vm_start *start;
   uint64_t id = 0;
   luaL_checkstring(L, 1);
+  if (!lua_isnoneornil(L, 3) && !baton_vms_may_use(cpu, message, sizeof message)) {
+    lua_pushnil(L);
+    lua_pushstring(L, message);
+    return 2;
+  }
   if (baton_simulated)
     return luaL_error(L, "a simulated run has one VM, as its seed would not repeat the others");
   baton_lua_check_memory(L);

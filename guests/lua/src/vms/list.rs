@@ -20,6 +20,9 @@ unsafe extern "C" {
     fn baton_lua_post_notice(text: *const c_char, size: usize);
 }
 
+/// The id of the program's first VM.
+pub(super) const FIRST_ID: u64 = 1;
+
 /// How long the program's end waits for each of the other VMs.
 const PATIENCE_AT_END: Duration = Duration::from_millis(100);
 
@@ -215,11 +218,20 @@ extern "C" fn baton_vms_halt_others(own: *const c_void) {
     halt_others(own.cast());
 }
 
-/// How many VMs there are beside the first one.
+/// Whether all processes of a VM wait. A hint. `0` for a VM that has ended.
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_vms_count() -> usize {
-    LIST.lock().len()
+extern "C" fn baton_vms_is_idle(id: u64) -> c_int {
+    let beside = || {
+        let list = LIST.lock();
+        let listed = list.iter().find(|listed| listed.beside.id == id);
+        listed.is_some_and(|listed| listed.vm.is_idle())
+    };
+    let is_idle = match id {
+        FIRST_ID => inside::program().is_some_and(|vm| vm.is_idle()),
+        _ => beside(),
+    };
+    is_idle.into()
 }
 
 /// Calls `visit` with the record of each VM beside the first one. The function must not start, end

@@ -1,6 +1,6 @@
 //! The start of a VM beside the first one, and its home thread.
 
-use super::list::{self, Beside};
+use super::list::{self, Beside, FIRST_ID};
 use crate::bridge::write_message;
 use crate::guest::{LuaGuest, set_executor};
 use baton_core::sched::{ProcessId, SpawnOptions};
@@ -17,8 +17,8 @@ unsafe extern "C" {
 /// The stack of a home thread, in bytes. Its loop runs there, never a process.
 const HOME_STACK: usize = 256 << 10;
 
-/// The id of the VM that was started last. The first VM of the program has the id 1.
-static LAST_ID: AtomicU64 = AtomicU64::new(1);
+/// The id of the VM that was started last.
+static LAST_ID: AtomicU64 = AtomicU64::new(FIRST_ID);
 
 /// An id for a VM that is about to be started.
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
@@ -30,10 +30,12 @@ extern "C" fn baton_vms_next_id() -> u64 {
 
 /// The life of a VM, on its home thread.
 fn run_at_home(vm: &Arc<Vm>, id: u64, cpu: Option<usize>) {
-    if let Some(cpu) = cpu {
-        // Checked before the thread was started. Refused now, the VM runs anywhere.
-        let _ = processors::bind_this_thread(cpu);
-    }
+    // The thread has inherited the processors of the VM that starts it, which may be bound. The
+    // number was checked before the thread was started. Refused now, the VM runs anywhere.
+    let _ = match cpu {
+        Some(cpu) => processors::bind_this_thread(cpu),
+        None => processors::free_this_thread(),
+    };
     vm.run_and_then(|| list::has_ended(id));
 }
 

@@ -10,6 +10,7 @@ mod philosophers;
 #[path = "../packages/server.rs"]
 #[allow(dead_code, reason = "other tests need other servers")]
 mod server;
+mod several_vms;
 mod web_server;
 
 use std::ffi::OsStr;
@@ -282,6 +283,8 @@ fn the_examples_say_how_they_are_called() {
         ("chat_server.lua", &["-p"]),
         ("chat_load.lua", &["-n"]),
         ("notes_service.lua", &[]),
+        ("resize.lua", &[]),
+        ("resize.lua", &["-n", "0", "x"]),
     ] {
         let outcome = example(name, arguments).run();
         if missing::is_for_want_of_a_package(&outcome, &format!("the usage of {name}")) {
