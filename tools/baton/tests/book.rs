@@ -64,8 +64,8 @@ pages! {
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",
-    reference_vm = "reference-vm.md",
     reference_cluster = "reference-cluster.md",
+    reference_vm = "reference-vm.md",
     glossary = "glossary.md",
 }
 

@@ -50,7 +50,6 @@ cases! {
         a_busy_vm_is_killed,
         a_vm_that_catches_everything_is_killed,
         a_vm_whose_processes_all_wait_is_killed,
-        a_vm_in_a_blocking_call_is_killed,
         close_variables_run_before_the_end,
         a_vm_that_has_ended_is_dead_to_everybody,
         a_monitor_hears_of_the_end,

@@ -34,12 +34,12 @@ const REFERENCES: [(&str, &str, &str); 5] = [
         "inspect.lua",
         "docs/book/src/reference-inspect.md",
     ),
-    ("baton.vm", "vm.lua", "docs/book/src/reference-vm.md"),
     (
         "baton.cluster",
         "cluster.lua",
         "docs/book/src/reference-cluster.md",
     ),
+    ("baton.vm", "vm.lua", "docs/book/src/reference-vm.md"),
 ];
 
 /// A generated file: its path in the repository, and its text.

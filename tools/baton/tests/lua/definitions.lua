@@ -145,46 +145,6 @@ if arg[2] == "inspect" then
   }
 end
 
--- The methods of a class in Lua, without its metamethods.
-local function plain_methods(object)
-  local names = {}
-  for name, value in pairs(getmetatable(object).__index) do
-    if name:sub(1, 2) ~= "__" then names[name] = value end
-  end
-  return names
-end
-
-if arg[2] == "vm" then
-  local vm = require "baton.vm"
-  local w = assert(vm.spawn({ daemon = true }, function() require("baton.process").sleep(3600) end))
-  local of_process, stats = keys(here:stats(), process.stats()), keys(w:stats())
-  for name in pairs(of_process) do stats[name] = nil end
-  local pool_options = { module = "string", size = 1, queue = 1, restart = true }
-  local pool = vm.pool(pool_options)
-  local map_options = { workers = 1, chunk = 1, ordered = true }
-  for _ in vm.map({ 1 }, math.abs, map_options) do end
-  local spawn_options = { name = "trial", memory = 1 << 30, daemon = true, quiet = true, cpu = 0 }
-  local channel_options, dict_options = { bytes = 1, name = "trial" }, { bytes = 1, evict = "lru" }
-  vm.spawn(spawn_options, function() end)
-  is_there = {
-    vm = keys(vm),
-    SpawnOptions = keys(spawn_options),
-    ChannelOptions = keys(channel_options),
-    DictOptions = keys(dict_options),
-    MapOptions = keys(map_options),
-    PoolOptions = keys(pool_options),
-    VM = keys(plain_methods(w), { id = w.id, name = w.name }),
-    Stats = stats,
-    Channel = keys(methods(vm.channel(channel_options))),
-    Words = keys(methods(vm.shared(1))),
-    Buffer = keys(methods(vm.buffer(1))),
-    Dict = keys(methods(vm.dict(dict_options))),
-    Proxy = keys(vm.proxy(print)),
-    Pool = keys(plain_methods(pool)),
-  }
-  pool:close()
-end
-
 if arg[2] == "cluster" then -- in a simulated run, which needs no server
   local cluster = require "baton.cluster"
   local faults = { delay = 0, loss = 0, duplication = 0, every = 0, lasts = 0 }
@@ -227,6 +187,46 @@ if arg[2] == "cluster" then -- in a simulated run, which needs no server
   }
   service:close()
   work:close()
+end
+
+-- The methods of a class in Lua, without its metamethods.
+local function plain_methods(object)
+  local names = {}
+  for name, value in pairs(getmetatable(object).__index) do
+    if name:sub(1, 2) ~= "__" then names[name] = value end
+  end
+  return names
+end
+
+if arg[2] == "vm" then
+  local vm = require "baton.vm"
+  local w = assert(vm.spawn({ daemon = true }, function() require("baton.process").sleep(3600) end))
+  local of_process, stats = keys(here:stats(), process.stats()), keys(w:stats())
+  for name in pairs(of_process) do stats[name] = nil end
+  local pool_options = { module = "string", size = 1, queue = 1, restart = true }
+  local pool = vm.pool(pool_options)
+  local map_options = { workers = 1, chunk = 1, ordered = true }
+  for _ in vm.map({ 1 }, math.abs, map_options) do end
+  local spawn_options = { name = "trial", memory = 1 << 30, daemon = true, quiet = true, cpu = 0 }
+  local channel_options, dict_options = { bytes = 1, name = "trial" }, { bytes = 1, evict = "lru" }
+  vm.spawn(spawn_options, function() end)
+  is_there = {
+    vm = keys(vm),
+    SpawnOptions = keys(spawn_options),
+    ChannelOptions = keys(channel_options),
+    DictOptions = keys(dict_options),
+    MapOptions = keys(map_options),
+    PoolOptions = keys(pool_options),
+    VM = keys(plain_methods(w), { id = w.id, name = w.name }),
+    Stats = stats,
+    Channel = keys(methods(vm.channel(channel_options))),
+    Words = keys(methods(vm.shared(1))),
+    Buffer = keys(methods(vm.buffer(1))),
+    Dict = keys(methods(vm.dict(dict_options))),
+    Proxy = keys(vm.proxy(print)),
+    Pool = keys(plain_methods(pool)),
+  }
+  pool:close()
 end
 
 local defined = read_definitions(arg[1])

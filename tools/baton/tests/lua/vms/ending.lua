@@ -39,17 +39,6 @@ function case.a_vm_whose_processes_all_wait_is_killed()
   end))
 end
 
-function case.a_vm_in_a_blocking_call_is_killed()
-  local w = vm.spawn(function()
-    local ffi = require "baton.ffi"
-    ffi.cdef "unsigned sleep(unsigned seconds);"
-    ffi.C.sleep(3600)
-  end)
-  check.equal(w:kill("stuck", 0.2), true)
-  check.equal(w:join(30), false)
-  check.equal(w:status(), "dead")
-end
-
 function case.close_variables_run_before_the_end()
   local ends = vm.channel()
   local w = vm.spawn(function(ends)
