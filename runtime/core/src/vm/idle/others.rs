@@ -16,6 +16,8 @@
 //! count has changed. What a VM has posted before it became stuck is visible after its count was
 //! read. So the inbox it was posted to is not empty, or its owner has taken the post. That owner
 //! has changed its count before it did. The fences make the change visible to the last reading.
+//! Nor has a VM been made, begun or ended from before the first reading until after the last one:
+//! a VM may make another one, which is to act, and become stuck.
 //!
 //! **No deadlock is missed.** Of the VMs that become stuck, the one whose change of the count is
 //! the last in the order of the fences sees all others stuck. If a VM ends instead, one that is
@@ -31,11 +33,14 @@ struct AllVms {
     running: Vec<Weak<Vm>>,
     /// How many exist that have not run yet: they may act.
     expected: usize,
+    /// How often one was made, or has begun or ended.
+    changes: u64,
 }
 
 static VMS: ForkMutex<AllVms> = ForkMutex::new(AllVms {
     running: Vec::new(),
     expected: 0,
+    changes: 0,
 });
 
 /// What other VMs can do for one that is stuck.
@@ -51,13 +56,20 @@ pub(super) enum Others {
 /// In a fork's child, where `vm` is the only one.
 pub(in crate::vm) fn renew_in_child(child: &Child, vm: &Arc<Vm>) {
     let running = vec![Arc::downgrade(vm)];
-    let expected = 0;
-    VMS.renew_in_child(child, AllVms { running, expected });
+    let (expected, changes) = (0, 0);
+    let all = AllVms {
+        running,
+        expected,
+        changes,
+    };
+    VMS.renew_in_child(child, all);
 }
 
 /// Notes that one more VM exists, which has not run yet.
 pub(in crate::vm) fn expect_one_more() {
-    VMS.lock().expected += 1;
+    let mut vms = VMS.lock();
+    vms.expected += 1;
+    vms.changes += 1;
 }
 
 /// The VMs that run. The lock is not held when one of them is dropped.
@@ -92,6 +104,7 @@ impl Vm {
     /// Notes that the VM runs.
     pub(in crate::vm) fn begins_to_run(self: &Arc<Vm>) {
         let mut vms = VMS.lock();
+        vms.changes += 1;
         vms.running.push(Arc::downgrade(self));
         // Relaxed: guarded by the lock; otherwise read only when the VM is dropped.
         if self.is_expected.swap(false, Ordering::Relaxed) {
@@ -101,9 +114,12 @@ impl Vm {
 
     /// Notes that the VM runs no more.
     pub(in crate::vm) fn runs_no_more(self: &Arc<Vm>) {
-        VMS.lock()
-            .running
-            .retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(self)));
+        {
+            let mut vms = VMS.lock();
+            vms.changes += 1;
+            vms.running
+                .retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(self)));
+        }
         have_one_look_again();
     }
 
@@ -123,7 +139,10 @@ impl Vm {
         // SeqCst (all three): pairs with those of other VMs, and with the fence of a VM whose wait
         // ends.
         fence(Ordering::SeqCst);
-        let is_expected = VMS.lock().expected > 0;
+        let (is_expected, changes) = {
+            let vms = VMS.lock();
+            (vms.expected > 0, vms.changes)
+        };
         let living = running();
         let turns: Vec<u64> = living.iter().map(|vm| vm.turns_of_others()).collect();
         fence(Ordering::SeqCst);
@@ -133,7 +152,7 @@ impl Vm {
         // SeqCst: pairs with the fence in `end_wait_for_others`.
         fence(Ordering::SeqCst);
         let changed = |(vm, &turn): (&Arc<Vm>, &u64)| vm.turns_of_others() != turn;
-        if may_act || living.iter().zip(&turns).any(changed) {
+        if may_act || living.iter().zip(&turns).any(changed) || VMS.lock().changes != changes {
             Others::MayAct
         } else {
             Others::AreStuck
