@@ -145,6 +145,7 @@ impl Vm {
         };
         let living = running();
         let turns: Vec<u64> = living.iter().map(|vm| vm.turns_of_others()).collect();
+        // SeqCst: pairs with the first one, of other VMs.
         fence(Ordering::SeqCst);
         let is_idle = |vm: &Arc<Vm>| vm.inbox.is_empty() && !vm.signal_is_due();
         let may_act =
