@@ -4,6 +4,8 @@
 */
 #include "vms/vms.h"
 #include "calls/calls.h"
+#include "io/io.h"
+#include "modules/modules.h"
 #include "program/program.h"
 #include "sharing/sharing.h"
 #include "lualib.h"
@@ -133,4 +135,6 @@ static void forget_start(struct baton_vm *vm) {
 void baton_vms_install(void) {
   baton_lua_note_vms(baton_vms_open_module, forget_start, baton_vms_halt_others);
   baton_sharing_install();
+  baton_io_install();
+  baton_modules_install();
 }
