@@ -16,22 +16,23 @@
 #include <unistd.h>
 
 static const struct {
-  const char *name;              /* of the metatable */
+  const char *name;               /* of the metatable */
   const char *module, *makers[2]; /* of an object for IPv4, and for IPv6 */
-  const char *refusal;           /* NULL: it can be moved */
+  int has_data;                   /* the module has a buffer of what it has read, and counts */
+  const char *refusal;            /* NULL: it can be moved */
 } kinds[] = {
-    {"tcp{client}", "socket.core", {"tcp4", "tcp6"}, NULL},
-    {"tcp{server}", "socket.core", {"tcp4", "tcp6"}, NULL},
-    {"tcp{master}", "socket.core", {"tcp4", "tcp6"}, NULL},
-    {"udp{connected}", "socket.core", {"udp4", "udp6"}, NULL},
-    {"udp{unconnected}", "socket.core", {"udp4", "udp6"}, NULL},
-    {"unixstream{client}", "socket.unix", {"stream", "stream"}, NULL},
-    {"unixstream{server}", "socket.unix", {"stream", "stream"}, NULL},
-    {"unixstream{master}", "socket.unix", {"stream", "stream"}, NULL},
-    {"unixdgram{connected}", "socket.unix", {"dgram", "dgram"}, NULL},
-    {"unixdgram{unconnected}", "socket.unix", {"dgram", "dgram"}, NULL},
-    {"serial{client}", NULL, {NULL, NULL}, "a serial port stays in its VM"},
-    {"SSL:Connection", NULL, {NULL, NULL},
+    {"tcp{client}", "socket.core", {"tcp4", "tcp6"}, 1, NULL},
+    {"tcp{server}", "socket.core", {"tcp4", "tcp6"}, 0, NULL},
+    {"tcp{master}", "socket.core", {"tcp4", "tcp6"}, 0, NULL},
+    {"udp{connected}", "socket.core", {"udp4", "udp6"}, 0, NULL},
+    {"udp{unconnected}", "socket.core", {"udp4", "udp6"}, 0, NULL},
+    {"unixstream{client}", "socket.unix", {"stream", "stream"}, 1, NULL},
+    {"unixstream{server}", "socket.unix", {"stream", "stream"}, 0, NULL},
+    {"unixstream{master}", "socket.unix", {"stream", "stream"}, 0, NULL},
+    {"unixdgram{connected}", "socket.unix", {"dgram", "dgram"}, 0, NULL},
+    {"unixdgram{unconnected}", "socket.unix", {"dgram", "dgram"}, 0, NULL},
+    {"serial{client}", NULL, {NULL, NULL}, 0, "a serial port stays in its VM"},
+    {"SSL:Connection", NULL, {NULL, NULL}, 0,
         "the state of its encryption stays in its VM; move the plain socket before ssl.wrap"},
 };
 
@@ -101,7 +102,7 @@ static void check_socket(lua_State *L, int index) {
 static void note_counts(
     lua_State *L, const struct baton_try *call, struct baton_departed_socket *departed) {
   int i;
-  if (call->class->getstats == NULL) return;
+  if (!departed->has_data) return;
   baton_socket_call(L, call->class->getstats, 3);
   for (i = 0; i < 3; i++) departed->counts[i] = lua_tonumber(L, i - 3);
   lua_pop(L, 3);
@@ -113,7 +114,7 @@ static int note_data(
     lua_State *L, const struct baton_try *call, struct baton_departed_socket *departed) {
   const char *data;
   int is_dirty;
-  if (call->class->getstats == NULL || call->class->dirty == NULL) return 1;
+  if (!departed->has_data) return 1;
   baton_socket_call(L, call->class->dirty, 1);
   is_dirty = lua_toboolean(L, -1);
   lua_pop(L, 1);
@@ -155,6 +156,8 @@ static int take(lua_State *L) {
   taking->departed = departed;
   departed->kind = kind;
   departed->descriptor = baton_socket_descriptor(L, call.class);
+  departed->has_data = kinds[kind].has_data && call.class->dirty != NULL &&
+      call.class->getstats != NULL && call.class->setstats != NULL;
   departed->is_inet6 = is_inet6(departed->descriptor);
   departed->block = call.socket->block;
   departed->total = call.socket->total;

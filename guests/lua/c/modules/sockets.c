@@ -195,7 +195,7 @@ void baton_socket_attach(
     if (error != 0)
       luaL_error(L, "cannot hand over what the socket has received: %s", strerror(error));
   }
-  if (class->setstats != NULL) {
+  if (from->has_data) {
     int i;
     lua_pushcfunction(L, class->setstats);
     lua_pushvalue(L, 1);

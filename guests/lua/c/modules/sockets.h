@@ -54,10 +54,11 @@ struct baton_socket {
 struct baton_departed_socket {
   struct baton_departed departed; /* must be first */
   int kind;                       /* for socket_moving.c */
-  int descriptor, is_inet6;
+  int descriptor, is_inet6, has_data;
   lua_Number block, total; /* the program's timeouts */
-  lua_Number counts[3];    /* what getstats returns, if the class has it */
-  size_t size;             /* of the data that was read and not yet received */
+  /* if it has data: what getstats returns; what was read and not yet received */
+  lua_Number counts[3];
+  size_t size;
   char *data;
 };
 
@@ -68,7 +69,7 @@ struct baton_socket_class {
   int may_be_tcp;
   /* for streams: whether the module has data in its buffer; its counts of bytes. Otherwise NULL. */
   lua_CFunction dirty, getstats;
-  lua_CFunction setfd, receive, setstats; /* the last one may be NULL */
+  lua_CFunction setfd, receive, setstats; /* for vm.move; the last one is NULL for datagrams */
 };
 
 /* Upvalues of each function of ours that replaces a method. */
