@@ -6,7 +6,10 @@
 -- commands: restart, stop, add.
 local process, raise, end_process = ...
 
+local require = require
+
 local STOPPED = "stopped by its supervisor"
+local OF_STOP = 0.8 -- which part of a child's `stop` its VM has to end by itself
 local MOST_COMMANDS = 1 << 30 -- so that sending a command never waits
 
 -- Maps the objects that programs see to their states.
@@ -37,6 +40,12 @@ local function is_start(value)
   return is_callable(value) or type(value) == "table" and is_callable(value[1])
 end
 
+local function is_main(value) return type(value) == "string" or type(value) == "function" end
+
+local function is_vm(value)
+  return is_main(value) or type(value) == "table" and is_main(value[1])
+end
+
 local function is_count(value) return math.type(value) == "integer" and value >= 0 end
 
 local function is_span(value) return is_time(value) and value > 0 end
@@ -52,6 +61,7 @@ end
 local CHILD = {
   name = { is_string, "string" },
   start = { is_start, "function, or {function, arguments...}," },
+  vm = { is_vm, "name of a module, function, or {main, arguments...}," },
   children = { function(value) return type(value) == "table" end, "table" },
   options = { function(value) return type(value) == "table" end, "table" },
   restart = { one_of("always", "failed", "never"), "'always', 'failed' or 'never'" },
@@ -71,6 +81,9 @@ local OPTIONS = {
 local function check_fields(level, number, call, what, values, known)
   for key, value in pairs(values) do
     local rule = known[key]
+    if key == "lease" and known == CHILD then
+      rule = { is_callable, "function, as c:leasing returns it," }
+    end
     if not rule then
       refuse(level + 1, number, call, "%s: unknown option '%s'", what, tostring(key))
     end
@@ -97,8 +110,12 @@ local function check_child(level, call, given, what)
     refuse(level + 1, 1, call, "%s: table expected, got %s", what, type(given))
   end
   check_fields(level + 1, 1, call, what, given, CHILD)
-  if (given.start == nil) == (given.children == nil) then
-    refuse(level + 1, 1, call, "%s: 'start' or 'children' expected", what)
+  local bodies = (given.start and 1 or 0) + (given.children and 1 or 0) + (given.vm and 1 or 0)
+  if bodies ~= 1 then
+    refuse(level + 1, 1, call, "%s: 'start', 'vm' or 'children' expected", what)
+  end
+  if given.lease and not given.start then
+    refuse(level + 1, 1, call, "%s: 'lease' without 'start'", what)
   end
   if given.options and not given.children then
     refuse(level + 1, 1, call, "%s: 'options' without 'children'", what)
@@ -107,11 +124,15 @@ local function check_child(level, call, given, what)
     name = given.name, restart = given.restart or "failed", stop = given.stop or 5, state = "new",
     restarts = 0,
     in_a_row = 0,
+    lease = given.lease,
   }
   if given.children then
     check_fields(level + 1, 1, call, what, given.options or {}, OPTIONS)
     check_children(level + 1, call, given.children)
     child.children, child.options = given.children, given.options or {}
+  elseif given.vm then
+    child.main = is_main(given.vm) and { given.vm, n = 1 }
+      or table.pack(table.unpack(given.vm))
   else
     child.start = is_callable(given.start) and { given.start, n = 1 }
       or table.pack(table.unpack(given.start))
@@ -143,8 +164,34 @@ end
 
 local supervise_here
 
+local EndsVM = {
+  __close = function(guard, err)
+    local reason = type(err) == "string" and err or STOPPED
+    if guard.vm:kill(reason, guard.stop) then guard.vm:join() end
+  end,
+}
+
+-- The body of a child that is a VM: starts it, and ends as it ends.
+local function run_vm(child)
+  local w, why = require("baton.vm").spawn(
+    { name = child.name, daemon = true, quiet = true },
+    table.unpack(child.main, 1, child.main.n)
+  )
+  if not w then error(why, 0) end
+  child.vm = w
+  local guard <close> = setmetatable({ vm = w, stop = child.stop * OF_STOP }, EndsVM)
+  local endings = process.channel(1)
+  w:monitor(endings)
+  local message = endings:receive()
+  if message.ended == "killed" then process.current():kill(message.reason) end
+  if message.ended == "failed" then error(message.reason, 0) end
+  return select(2, w:join())
+end
+
 local function body_of(child)
+  if child.lease then return child.lease, table.unpack(child.start, 1, child.start.n) end
   if child.start then return table.unpack(child.start, 1, child.start.n) end
+  if child.main then return run_vm, child end
   return supervise_here, child
 end
 
@@ -181,7 +228,7 @@ end
 -- A critical section: a kill must not leave a process that the supervisor does not know.
 local function start(state, child)
   process.critical(function()
-    child.supervisor, child.reason = nil, nil
+    child.supervisor, child.vm, child.reason = nil, nil, nil
     child.process =
       process.spawn({ name = child.name, quiet = state.options.quiet }, body_of(child))
     child.started = process.now()
@@ -503,6 +550,7 @@ function methods:children()
         process = child.process, restarts = child.restarts, ended = child.ended,
         reason = child.reason,
         supervisor = child.supervisor,
+        vm = child.vm,
       } or nil
     end
   end)

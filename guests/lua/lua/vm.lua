@@ -10,12 +10,14 @@
 -- monitoring its keeper.
 local vm, internal = ...
 local process = require "baton.process"
-local start, halt = internal.start, internal.halt
+local start, halt, list, is_waiting =
+  internal.start, internal.halt, internal.list, internal.is_waiting
 local new_channel, class = vm.channel, vm.class
 local choose, spawn, current = process.select, process.spawn, process.current
 local pack, unpack, traceback = table.pack, table.unpack, debug.traceback
 local xpcall, pcall, error, type, tostring, select = xpcall, pcall, error, type, tostring, select
-local require, setmetatable, pairs, ipairs, math_type = require, setmetatable, pairs, ipairs, math.type
+local require, setmetatable, pairs, ipairs = require, setmetatable, pairs, ipairs
+local math_type, to_integer, sort = math.type, math.tointeger, table.sort
 local memory_used, package = collectgarbage, package
 
 local REQUESTS = 1024 -- how many requests may wait for a VM's listener
@@ -38,6 +40,7 @@ local calls = {} -- the processes of calls, by their keys
 local last_call = 0
 local ending_reason -- why this VM was killed, if it was
 local keepers = setmetatable({}, { __mode = "k" }) -- of VMs that were started here
+local started = setmetatable({}, { __mode = "v" }) -- these VMs, by their ids
 
 local at_close = { __close = function(guard, err) guard.close(err) end }
 
@@ -146,7 +149,7 @@ end
 local serve_request = {
   call = function(message)
     local what = message.proxy and "proxy " .. message.proxy or tostring(message.what)
-    local options = { name = "call of " .. what, priority = 40, quiet = true, daemon = message.daemon }
+    local options = { name = "call of " .. what, priority = 40, quiet = true }
     calls[message.key] = spawn(options, run_call, message)
   end,
   cancel = function(message)
@@ -161,7 +164,7 @@ local serve_request = {
   end,
   stats = function(message)
     local stats = process.stats()
-    stats.memory = memory_used "count" * 1024
+    stats.memory = to_integer(memory_used "count" * 1024)
     stats.processes = #process.list()
     message.reply:send({ ok = true, n = 1, stats }, 0)
   end,
@@ -215,7 +218,13 @@ end
 -- VMs
 -- -------------------------------------------------------------------------------------------------
 
+-- A VM that was sent comes as another table.
+function VM:__eq(other) return self.id == other.id end
+
 function VM:__tostring() return ("VM: %d '%s'"):format(self.id, self.name) end
+
+-- The keeper of a VM that was started here.
+local function keeper_of(self) return keepers[self] or keepers[started[self.id]] end
 
 local function has_ended(self)
   local _, _, why = choose({ self.ended }, 0)
@@ -233,7 +242,7 @@ function VM:stats() return ask(self, { kind = "stats" }) end
 
 -- Where the VM was not started, its results are not known.
 function VM:join(timeout)
-  local keeper = keepers[self]
+  local keeper = keeper_of(self)
   if keeper then return keeper:join(timeout) end
   local _, _, why = choose({ self.ended }, timeout)
   if why == "closed" then return true end
@@ -246,18 +255,21 @@ function VM:kill(reason, grace)
   spawn({ name = "kill of a VM", daemon = true, quiet = true }, function()
     self.requests:send({ kind = "kill", reason = reason or "killed" }, grace)
     local _, _, why = choose({ self.ended }, grace)
-    if why ~= "closed" then halt(self.id, HALT_WITHIN) end
+    -- A C function that uses the VM all the time cannot be stopped: tries until it gives way.
+    while why ~= "closed" and not halt(self.id, HALT_WITHIN) do
+      _, _, why = choose({ self.ended }, HALT_WITHIN)
+    end
   end)
   return true
 end
 
 function VM:status()
   if has_ended(self) then return "dead" end
-  return "running"
+  return is_waiting(self.id) and "waiting" or "running"
 end
 
 function VM:monitor(channel)
-  local keeper = keepers[self]
+  local keeper = keeper_of(self)
   if not keeper then error("a VM is monitored where it was started", 2) end
   return keeper:monitor(channel)
 end
@@ -300,8 +312,9 @@ local function spawn_vm(level, options, main, ...)
   local name = options.name or (type(main) == "string" and main or "VM")
   reach()
   local requests, life, ended = new_channel(REQUESTS), new_channel(8), new_channel(1)
-  local id, why = start(
-    name, options.memory, options.cpu, requests, life, ended, settings_of(name), main, ...)
+  local settings = settings_of(name)
+  local id, why =
+    start(name, options.memory, options.cpu, requests, life, ended, settings, main, ...)
   if not id then return nil, why end
   local self = setmetatable({ id = id, name = name, requests = requests, ended = ended }, VM)
   local is_kept = false
@@ -317,10 +330,13 @@ local function spawn_vm(level, options, main, ...)
   end
   local daemon = options.daemon
   if daemon == nil then daemon = begun.serves end
-  local keeper = spawn(
-    { name = ("VM '%s'"):format(name), daemon = daemon, quiet = options.quiet or false, priority = 40 },
-    keep, self, life)
-  keepers[self] = keeper
+  local keeper = spawn({
+    name = ("VM '%s'"):format(name),
+    daemon = daemon,
+    quiet = options.quiet or false,
+    priority = 40,
+  }, keep, self, life)
+  keepers[self], started[id] = keeper, self
   is_kept = true
   process.yield_to(keeper) -- once it has begun, the end of the program runs its <close>
   return self
@@ -337,11 +353,27 @@ end
 vm.current = reach
 vm.cores = internal.cores
 
+-- All VMs of the program that have not ended, in the order of their start.
+function vm.list()
+  local all = { reach() }
+  if first ~= own and not has_ended(first) then all[2] = first end
+  for _, one in ipairs(list()) do
+    if one.id ~= own_id then
+      one = started[one.id] or setmetatable(one, VM)
+      if not has_ended(one) then all[#all + 1] = one end
+    end
+  end
+  sort(all, function(one, other) return one.id < other.id end)
+  return all
+end
+
 -- For vm_workers.lua: functions that a VM may begin with, by their names, and a VM that does.
 local builtin = {}
 local BUILTIN = "\0"
 
-local function spawn_builtin(options, name, ...) return spawn_vm(3, options, BUILTIN .. name, ...) end
+local function spawn_builtin(options, name, ...)
+  return spawn_vm(3, options, BUILTIN .. name, ...)
+end
 
 -- In a new VM
 -- -------------------------------------------------------------------------------------------------
@@ -408,7 +440,8 @@ function vm.proxy(f)
   return setmetatable({ id = last_proxy, vm = reach() }, Proxy)
 end
 
-internal.wrong, internal.check_options, internal.check_positive = wrong, check_options, check_positive
+internal.wrong, internal.check_options = wrong, check_options
+internal.check_positive = check_positive
 internal.closing, internal.try, internal.foreign_error = closing, try, foreign_error
 internal.builtin, internal.spawn_builtin = builtin, spawn_builtin
 return serve

@@ -1,7 +1,8 @@
 -- vm.map and vm.pool: several VMs that do the same work. `internal` has functions of vm.lua.
 local vm, internal = ...
 local process = require "baton.process"
-local wrong, check_options, check_positive = internal.wrong, internal.check_options, internal.check_positive
+local wrong, check_options = internal.wrong, internal.check_options
+local check_positive = internal.check_positive
 local closing, try, foreign_error = internal.closing, internal.try, internal.foreign_error
 local choose, spawn, critical = process.select, process.spawn, process.critical
 local pack, unpack = table.pack, table.unpack
@@ -93,7 +94,8 @@ function vm.map(list, f, options)
       end
       workers[i] = worker
     end
-    spawn({ name = "jobs of a map", daemon = true, quiet = true }, feed, list, count, chunk, jobs, answers)
+    local feeder = { name = "jobs of a map", daemon = true, quiet = true }
+    spawn(feeder, feed, list, count, chunk, jobs, answers)
   end
   local is_ordered = options.ordered ~= false
   local arrived, at, left = {}, nil, count -- answers that wait for earlier ones; the current one

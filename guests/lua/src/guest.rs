@@ -4,17 +4,17 @@ use crate::call_times;
 use crate::inside::trace::calls::before_end;
 use crate::inside::trace::flight;
 use crate::inside::{self, debug, program, stacks, target};
-use crate::vms;
+use crate::vms::list::{self, Beside};
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{ProcessId, Wording};
-use baton_core::vm::{Inside, View, Vm};
+use baton_core::vm::{Inside, Vm};
 use baton_observe::observer;
 use baton_observe::quit::{self, By, Left};
 use baton_sys::activity::threads_of_this_program;
 use baton_sys::forking::Child;
 use std::ffi::{c_char, c_int, c_void};
-use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -43,12 +43,10 @@ unsafe extern "C" {
 pub(crate) struct LuaGuest {
     /// `struct baton_vm` of the C half. It outlives the VM.
     pub(crate) record: usize,
-    /// Whether the program has another VM that it ends with.
-    is_beside: AtomicBool,
-    /// For reports. Of the program's first VM: empty.
-    name: String,
-    /// Whether a report on this VM's processes was asked for.
-    must_report: AtomicBool,
+    /// `None`: the program's first VM.
+    beside: Option<Arc<Beside>>,
+    /// In a fork's child: this VM is the only one, and the program ends with it.
+    is_only: AtomicBool,
     /// The number of switches when the last deadlock was suspected.
     switches_at_check: AtomicU64,
     /// How often one was suspected since then.
@@ -59,15 +57,9 @@ pub(crate) struct LuaGuest {
 const FIRST_CHECK: Duration = Duration::from_secs(1);
 const MOST_DOUBLINGS: u32 = 12;
 
-/// How long a report waits for a VM that is idle.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 /// The result of `baton_ffi_may_wake` if only a callback may wake a process, and no call with a
 /// timeout.
 const MAY_CALL_BACK: c_int = 1;
-
-/// The maximal number of frames of each stack that a report reads: one more than it shows.
-const MOST_REPORTED: c_int = 23;
 
 fn pointer(user_data: usize) -> *mut c_void {
     user_data as *mut c_void
@@ -76,35 +68,29 @@ fn pointer(user_data: usize) -> *mut c_void {
 impl LuaGuest {
     /// The guest of the program's first VM.
     pub(crate) fn new(record: usize) -> LuaGuest {
-        LuaGuest::of(record, false, String::new())
+        LuaGuest::of(record, None)
     }
 
     /// The guest of another VM. It frees the record.
-    pub(crate) fn beside(record: usize, name: String) -> LuaGuest {
-        LuaGuest::of(record, true, name)
+    pub(crate) fn beside(beside: Arc<Beside>) -> LuaGuest {
+        LuaGuest::of(beside.record, Some(beside))
     }
 
-    fn of(record: usize, is_beside: bool, name: String) -> LuaGuest {
+    fn of(record: usize, beside: Option<Arc<Beside>>) -> LuaGuest {
         LuaGuest {
             record,
-            is_beside: AtomicBool::new(is_beside),
-            name,
-            must_report: AtomicBool::new(false),
+            beside,
+            is_only: AtomicBool::new(false),
             switches_at_check: AtomicU64::new(u64::MAX),
             checks: AtomicU32::new(0),
         }
     }
 
-    /// Asks the owner of the VM for a report on its processes.
-    pub(crate) fn ask_for_report(&self, vm: &Vm) {
-        // AcqRel: as in `signalled`.
-        self.must_report.swap(true, Ordering::AcqRel);
-        vm.request_signalled();
-    }
-
-    fn is_beside(&self) -> bool {
+    /// What is known of this VM if the program has another one that it ends with.
+    fn as_beside(&self) -> Option<&Beside> {
         // Relaxed: it changes only in a fork's child, before there is another thread.
-        self.is_beside.load(Ordering::Relaxed)
+        let is_only = self.is_only.load(Ordering::Relaxed);
+        self.beside.as_deref().filter(|_| !is_only)
     }
 
     /// How long to wait before checking again, while a thread outside of the VM may still wake a
@@ -137,33 +123,10 @@ impl LuaGuest {
         Some(FIRST_CHECK.saturating_mul(1 << checks.min(MOST_DOUBLINGS)))
     }
 
-    /// Writes what every process is doing.
-    fn write_processes(view: &View<'_>) -> String {
-        let names = view.thread_names();
-        let all = view.sched().iter();
-        let processes = all.map(|process| stacks::process(view, &names, process, MOST_REPORTED));
-        processes.fold(String::new(), |mut text, process| {
-            // A string takes all that is written to it.
-            let _ = write!(text, "{process}");
-            text
-        })
-    }
-
-    /// What the processes of another VM are doing. `of` says which VM it is.
-    pub(crate) fn describe(vm: &Vm, of: &str) -> String {
-        let processes = vm.look(PATIENCE, |view| Self::write_processes(view));
-        format!("baton: processes of {of}\n{}", processes.unwrap_or_default())
-    }
-
-    /// Which VM this is, for reports. The program's first one has no name.
-    pub(crate) fn title(&self) -> String {
-        format!("VM '{}'", self.name)
-    }
-
     /// Writes on standard error what every process is doing. The program waits until it is read
     /// only if it then ends.
     fn report(&self, inside: &Inside<'_>, heading: &str, is_last: bool) {
-        let processes = inside.view(|view| Self::write_processes(view));
+        let processes = inside.view(|view| stacks::of_all(view));
         let text = format!("baton: {heading}\n{processes}");
         // SAFETY: the text is readable. The first function copies it, and the second one waits.
         unsafe {
@@ -175,9 +138,18 @@ impl LuaGuest {
     }
 }
 
+/// Sets the executor in the C half's record.
+///
+/// # Safety
+/// `record` is a `struct baton_vm`, whose first member is the executor.
+pub(crate) unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
+    // SAFETY: the caller's condition.
+    unsafe { record.cast::<*const c_void>().write(Arc::as_ptr(vm).cast()) };
+}
+
 impl Drop for LuaGuest {
     fn drop(&mut self) {
-        if self.is_beside() {
+        if self.as_beside().is_some() {
             // SAFETY: the VM is gone, and with it each of its threads.
             unsafe { baton_lua_free_vm(pointer(self.record)) };
         }
@@ -189,8 +161,8 @@ impl Guest for LuaGuest {
         // SAFETY: the user data is the record of the process that starts on this stack, inside the
         // VM.
         unsafe { baton_lua_run(pointer(user_data)) };
-        if vm.is_stopped() && !self.is_beside() {
-            vms::halt_others(&raw const *vm);
+        if vm.is_stopped() && self.as_beside().is_none() {
+            list::halt_others(&raw const *vm);
             // The main process has closed Lua's state, so the program ends here. It cannot wait for
             // the home thread, which may be in a call that never returns. SAFETY: the record of
             // the VM outlives it.
@@ -261,28 +233,19 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_switch_hook(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
+    fn may_be_woken(&self, inside: &Inside<'_>) -> Option<Duration> {
+        let its_debugger_may_let_it_go_on = debug::has_stopped().then_some(FIRST_CHECK);
+        self.next_check(inside).or(its_debugger_may_let_it_go_on)
+    }
+
     fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration> {
-        if let Some(later) = self.next_check(inside) {
-            return Some(later);
-        }
-        if debug::has_stopped() {
-            return Some(FIRST_CHECK); // its debugger may let it go on
-        }
-        // Another VM may end such a wait.
-        if inside.sched(|sched| sched.shared_waits()) > 0 {
-            inside.mark_stuck();
-            if !vms::all_are_stuck(inside) {
-                return None; // the last one that gets stuck reports it
-            }
-            vms::report_the_others(inside);
-        }
+        list::report_the_others(inside);
         flight::write_now(inside, "deadlock");
         before_end(inside);
-        let which = if self.is_beside() {
-            format!(" ({})", self.title())
-        } else {
-            String::new()
-        };
+        let which = self
+            .as_beside()
+            .map(|beside| format!(" ({})", beside.title()));
+        let which = which.unwrap_or_default();
         let heading = format!("deadlock: no process can ever run again{which}");
         self.report(inside, &heading, true);
         std::process::exit(1);
@@ -297,10 +260,10 @@ impl Guest for LuaGuest {
             call_times::renew_in_child();
             debug::forked();
             baton_lua_forked();
-            vms::renew_in_child(&Child::assume());
+            list::renew_in_child(&Child::assume());
         }
-        // Relaxed: as in `is_beside`.
-        self.is_beside.store(false, Ordering::Relaxed);
+        // Relaxed: as in `as_beside`.
+        self.is_only.store(true, Ordering::Relaxed);
     }
 
     fn wording(&self) -> &'static Wording {
@@ -308,11 +271,10 @@ impl Guest for LuaGuest {
     }
 
     fn signalled(&self, inside: &Inside<'_>) {
-        if self.is_beside() {
-            // Signals and observers are the first VM's. AcqRel: pairs with itself, so that each
-            // request is answered once.
-            if self.must_report.swap(false, Ordering::AcqRel) {
-                self.report(inside, &format!("processes of {}", self.title()), false);
+        if let Some(beside) = self.as_beside() {
+            // Signals and observers are the first VM's.
+            if beside.takes_report() {
+                self.report(inside, &format!("processes of {}", beside.title()), false);
             }
             return;
         }
@@ -320,12 +282,12 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_signalled(pointer(self.record)) };
         if quit::serve(By::Owner, target()) == Left::Report {
             self.report(inside, "processes", false);
-            vms::ask_for_reports();
+            list::ask_for_reports();
         }
     }
 
     fn signal_waits(&self) {
-        if self.is_beside() {
+        if self.as_beside().is_some() {
             return;
         }
         // A report is the owner's.

@@ -11,6 +11,7 @@
 //! | [`answers`] | what clients make of answers to observers: texts and files |
 //! | `bridge` | functions for the C half: processes, objects, timers |
 //! | `call_times` | how long foreign calls took that others ran beside |
+//! | `cluster` | functions of `baton-cluster` for `require "baton.cluster"` |
 //! | `inside` | what observers ask: stacks, counters, parameters |
 //! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
@@ -21,6 +22,7 @@
 pub mod answers;
 mod bridge;
 mod call_times;
+mod cluster;
 mod ffi;
 mod guest;
 mod inside;

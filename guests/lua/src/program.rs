@@ -1,6 +1,6 @@
 //! A program: one VM, its main process on the program's first thread, and the exit status.
 
-use crate::guest::LuaGuest;
+use crate::guest::{LuaGuest, set_executor};
 use crate::inside;
 use crate::inside::trace::calls::trace_run;
 use baton_core::recording::Recording;
@@ -153,13 +153,4 @@ pub unsafe fn run_program(
         }
     }
     fail("cannot go on", &"the main process is gone")
-}
-
-/// Sets the executor in the C half's record.
-///
-/// # Safety
-/// `record` is a `struct baton_vm`, whose first member is the executor.
-pub(crate) unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
-    // SAFETY: the caller's condition.
-    unsafe { record.cast::<*const c_void>().write(Arc::as_ptr(vm).cast()) };
 }

@@ -34,7 +34,7 @@ fn a_busy_vm_runs_no_further() {
             main.checkpoint()?;
         }
     });
-    assert!(running.vm.halt(PATIENCE));
+    assert!(running.vm.halt(PATIENCE, || {}));
     let last = count.load(Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(count.load(Ordering::Relaxed), last);
@@ -47,7 +47,7 @@ fn an_idle_vm_ends_and_its_thread_with_it() {
         begins();
         main.sleep_until(baton_sys::clock::Instant::now() + Duration::from_secs(3600))
     });
-    assert!(running.vm.halt(PATIENCE));
+    assert!(running.vm.halt(PATIENCE, || {}));
     running.finish();
 }
 
@@ -63,7 +63,7 @@ fn a_call_of_a_halted_vm_returns_to_nobody() {
         Ok(())
     });
     await_event("the call has begun", || block.has_begun());
-    assert!(running.vm.halt(PATIENCE));
+    assert!(running.vm.halt(PATIENCE, || {}));
     block.end();
     std::thread::sleep(Duration::from_millis(20));
     assert!(!has_gone_on.load(Ordering::Acquire));
@@ -78,7 +78,7 @@ fn a_vm_without_safepoints_is_not_halted_and_goes_on() {
         while !flag.load(Ordering::Acquire) {}
         main.yield_now()
     });
-    assert!(!running.vm.halt(Duration::from_millis(20)));
+    assert!(!running.vm.halt(Duration::from_millis(20), || {}));
     may_end.store(true, Ordering::Release);
     running.finish();
 }
@@ -104,6 +104,6 @@ fn vms_are_halted_in_every_state_many_times() {
             },
         );
         std::thread::sleep(Duration::from_micros(round % 10 * 100));
-        assert!(running.vm.halt(PATIENCE));
+        assert!(running.vm.halt(PATIENCE, || {}));
     }
 }

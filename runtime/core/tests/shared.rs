@@ -406,28 +406,3 @@ fn waits_at_a_word_end_in_their_order_and_one_for_each_wake_up() {
         Ok(())
     });
 }
-
-#[test]
-fn an_idle_vm_makes_no_wake_up_while_it_waits_for_another() {
-    let channel = channel(1);
-    let living = Arc::new(AtomicU64::new(0));
-    let of_receiver = Arc::clone(&channel);
-    let receiver = start(
-        |_| {},
-        move |main| {
-            let (reason, _) = main.vm.receive_shared(&of_receiver, Deadline::Never);
-            assert_eq!(reason, WakeReason::Done);
-            Ok(())
-        },
-    );
-    run(move |main| {
-        main.sleep_until(baton_sys::clock::Instant::now() + Duration::from_millis(50))?;
-        let (reason, _) = main
-            .vm
-            .send_shared(&channel, message(1, &living), Deadline::Never);
-        assert_eq!(reason, WakeReason::Done);
-        Ok(())
-    });
-    let finished = receiver.finish();
-    assert!(finished.vm.counters.idle_waits.get() <= 2);
-}

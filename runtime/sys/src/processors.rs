@@ -84,6 +84,50 @@ pub fn bind_this_thread(processor: usize) -> io::Result<()> {
     }
 }
 
+/// Lets the calling thread, and the threads that it starts from now on, run on all processors that
+/// the program's first thread may use.
+///
+/// # Errors
+/// `Unsupported` where the system has no such call, or with `--cfg baton_portable`.
+///
+/// ```
+/// use baton_sys::processors::{bind_this_thread, free_this_thread};
+///
+/// std::thread::spawn(|| {
+///     if free_this_thread().is_ok() {
+///         let before = std::thread::available_parallelism().unwrap();
+///         let _ = bind_this_thread(0);
+///         free_this_thread().unwrap();
+///         assert_eq!(std::thread::available_parallelism().unwrap(), before);
+///     }
+/// })
+/// .join()
+/// .unwrap();
+/// ```
+pub fn free_this_thread() -> io::Result<()> {
+    #[cfg(all(target_os = "linux", not(baton_portable)))]
+    {
+        const SIZE: usize = size_of::<libc::cpu_set_t>();
+        // SAFETY: all-zero bytes are an empty set; the first call writes at most its size, and the
+        // second one reads it.
+        let refused = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            // The id of the program is that of its first thread.
+            libc::sched_getaffinity(libc::getpid(), SIZE, &raw mut set) != 0
+                || libc::sched_setaffinity(0, SIZE, &raw const set) != 0
+        };
+        if refused {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(baton_portable))))]
+    {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// The files that may contain a quota: one for each control group of the program, from the
 /// innermost outwards (man cgroups).
 fn quota_files(cgroups: &str) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 mod harness;
 
-use harness::{Run, assert_all_cases_named, cases, lua_dir};
+use harness::{Run, assert_all_cases_named, baton, cases, lua_dir};
 use std::ffi::{c_int, c_void};
 
 /// What the executable runs in place of the tests.
@@ -175,6 +175,22 @@ cases! {
         memory_of_frozen_values_is_given_back,
         the_collector_may_run_at_any_read,
         finalizers_may_read_in_the_middle_of_a_collection,
+        a_finalizer_reads_a_frozen_value_that_dies_with_it,
+        a_frozen_value_that_a_finalizer_keeps_is_lost,
         processes_read_beside_each_other,
         the_library_debug_cannot_break_it;
+}
+
+#[test]
+fn finalizers_at_the_end_read_frozen_values() {
+    baton()
+        .code(
+            "local vm = require 'baton.vm'
+             first = setmetatable({}, { __gc = function() print('first', frozen.list[1]) end })
+             frozen = vm.freeze { list = { 'read', 'later' } }
+             last = setmetatable({}, { __gc = function() print('last', frozen.list[2]) end })",
+        )
+        .run()
+        .succeeds()
+        .wrote("last\tlater\nfirst\tread\n");
 }

@@ -28,6 +28,8 @@ cases! {
         two_vms_compute_at_the_same_time,
         a_heap_with_a_limit_runs_out_of_memory_alone,
         a_bound_vm_runs_on_its_processor_only,
+        a_vm_that_a_bound_vm_starts_is_not_bound,
+        a_core_that_is_not_there_is_an_answer_that_names_those_there_are,
         fifty_vms_at_once_answer_and_end;
     mod calls from "vms/calls.lua":
         a_call_runs_there_and_its_results_come_back,
@@ -71,6 +73,23 @@ cases! {
         a_member_that_dies_is_started_again,
         without_restart_a_dead_member_stays_dead,
         wrong_arguments_of_a_pool_raise;
+    mod listing from "vms/listing.lua":
+        all_vms_that_live_are_in_the_list_of_each,
+        a_listed_vm_can_be_called_and_killed,
+        a_listed_vm_that_was_started_here_gives_its_results,
+        the_list_is_complete_while_vms_start_and_end,
+        a_vm_that_waits_says_so;
+    mod supervised from "vms/supervised.lua":
+        a_supervised_vm_is_called_and_ends_with_its_supervisor,
+        arguments_are_sent_and_a_vm_that_returns_is_not_started_again,
+        a_vm_that_fails_is_started_again_and_its_error_is_known,
+        a_supervisor_of_vms_gives_up_with_the_error_of_the_vm,
+        a_module_that_is_not_there_is_a_failure,
+        a_vm_that_is_killed_by_others_has_ended_as_killed,
+        a_restarted_child_has_another_vm,
+        close_variables_of_a_supervised_vm_run_at_its_stop,
+        a_vm_that_does_not_end_is_halted_within_the_time_of_its_child,
+        wrong_descriptions_raise;
     mod modules_in_c from "vms/modules_in_c.lua":
         a_module_that_is_not_declared_is_in_one_vm_at_a_time,
         a_module_that_is_declared_serial_is_in_one_vm_at_a_time,

@@ -84,7 +84,9 @@ fn os_exit_in_a_vm_ends_the_program() {
 fn the_program_ends_beside_busy_vms() {
     let busy = "for _ = 1, 3 do vm.spawn(function() while true do end end) end\n";
     run(&format!("{busy} os.exit(5)")).ends_with(5).quietly();
-    run(&format!("{busy} os.exit(6, true)")).ends_with(6).quietly();
+    run(&format!("{busy} os.exit(6, true)"))
+        .ends_with(6)
+        .quietly();
     run(&format!("{busy} error 'enough'"))
         .ends_with(1)
         .complained("enough");
@@ -105,12 +107,14 @@ fn sigint_ends_a_program_whose_vms_compute() {
 
 #[test]
 fn a_deadlock_across_vms_is_reported_with_the_processes_of_all() {
-    let outcome = run("local requests, answers = vm.channel { name = 'requests' }, vm.channel { \
+    let outcome = run(
+        "local requests, answers = vm.channel { name = 'requests' }, vm.channel { \
          name = 'answers' }
          vm.spawn({ name = 'server' }, function(requests, answers)
            answers:send(requests:receive())
          end, requests, answers)
-         answers:receive()");
+         answers:receive()",
+    );
     outcome
         .ends_with(1)
         .complained("deadlock: no process can ever run again")
@@ -167,17 +171,22 @@ fn a_report_on_request_has_the_processes_of_all_vms() {
 
 #[test]
 fn a_vm_that_does_not_end_in_its_grace_is_halted() {
-    run("require 'baton.ffi'
-         local w = vm.spawn({ quiet = true }, function()
+    let outcome = run(
+        "local w = vm.spawn({ quiet = true, name = 'stuck' }, function()
            local ffi = require 'baton.ffi'
            ffi.cdef 'int usleep(unsigned);'
            ffi.C.usleep(900000000)
          end)
          process.sleep(0.05)
-         w:kill('stuck', 0.1)
-         print(w:join())")
-    .complained("")
-    .ends_with(0);
+         w:kill('enough', 0.1)
+         print((w:join()))",
+    );
+    outcome
+        .succeeds()
+        .wrote("false\n")
+        .complained("VM 'stuck' was halted after its grace")
+        .complained("they keep its heap and their native threads (1 now, 1 in all VMs)")
+        .complained("process 1 'main'");
 }
 
 const FORKS: &str = "local forker = require 'forker'

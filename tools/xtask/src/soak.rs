@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: runs a load for a long time, and checks that it leaves nothing behind.
 
+mod cluster;
 mod foreign;
 
 use std::path::PathBuf;
@@ -12,8 +13,9 @@ use crate::workspace;
 /// The loads that are Lua programs, with their paths under `tools/baton/tests/lua`.
 const PROGRAMS: &[(&str, &str)] = &[("net", "sockets/soak.lua")];
 
-/// The load that has its own driver, in Rust.
+/// The loads that have their own drivers, in Rust.
 const FOREIGN: &str = "foreign";
+const CLUSTER: &str = "cluster";
 
 const DEFAULT_SECONDS: u32 = 600;
 
@@ -32,11 +34,11 @@ struct SoakOptions {
 /// with few descriptors. The load fails if it had too few of the events that it is there for. In
 /// ten minutes it must have a thousand kills, and proportionally fewer in a shorter run.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    if let Some((FOREIGN, rest)) = arguments
-        .split_first()
-        .map(|(name, rest)| (name.as_str(), rest))
-    {
-        return foreign::run(rest);
+    let first = arguments.split_first();
+    match first.map(|(name, rest)| (name.as_str(), rest)) {
+        Some((FOREIGN, rest)) => return foreign::run(rest),
+        Some((CLUSTER, rest)) => return cluster::run(rest),
+        _ => {}
     }
     let request = SoakOptions::parse(arguments)?;
     let mut steps = Steps::of("soak");
@@ -63,7 +65,7 @@ impl SoakOptions {
         let known = PROGRAMS
             .iter()
             .map(|(name, _)| *name)
-            .chain([FOREIGN])
+            .chain([FOREIGN, CLUSTER])
             .collect::<Vec<_>>()
             .join(", ");
         let (name, rest) = arguments

@@ -1,11 +1,11 @@
 /*
-** Turns: a C module that is not known to stand more is in one VM at a time. So are the calls of other
-** modules that may not overlap (the policy `serial`).
+** Turns: a C module that is not known to stand more is in one VM at a time. So are the calls of
+** other modules that may not overlap (the policy `serial`).
 **
 ** A VM has the turn while a call of one of its processes is in progress. Its own policies decide
 ** what its other processes may do meanwhile. A call that waits, or calls back into Lua, keeps the
-** turn. Turns begin when the program starts a second VM. A function that a coroutine continues after
-** a yield (lua_callk's continuation) has no turn.
+** turn. Turns begin when the program starts a second VM: a call that is in progress then has none.
+** Nor has a function that a coroutine continues after a yield (lua_callk's continuation).
 **
 ** | the turn | edge | function |
 ** |---|---|---|

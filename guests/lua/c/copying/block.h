@@ -139,11 +139,13 @@ uint32_t baton_meet(struct baton_writer *w, GCObject *object, uint32_t parent, i
 /* }====================================================== */
 
 /* {======================================================
-** known.c: what both sides know by a name. All but the first two inside the VM.
+** known.c: what both sides know by a name. All but the first three inside the VM.
 ** ======================================================= */
 
 /* vm.class */
 int baton_copy_class(lua_State *L);
+/* Makes the tables of classes and functions, when the libraries are open. */
+void baton_copy_note_functions(lua_State *L);
 /* Pushes the metatable of a class, or nil. */
 void baton_copy_push_class(lua_State *L, const char *name, size_t length);
 

@@ -16,7 +16,8 @@ struct baton_block;
 ** it on the stack. References between them are kept, cycles too. If one of them cannot be sent,
 ** returns NULL and pushes a message that begins with "cannot send" and has the path from
 ** `name`: "cannot send job.handle[3]: userdata luasql.cursor". With several values the path of the
-** n-th one begins with `name` and its number in brackets. Outside the VM.
+** n-th one begins with `name` and its number in brackets. Raises "not enough memory" or "stack
+** overflow"; nothing is kept then. Outside the VM.
 */
 struct baton_block *baton_copy_out(lua_State *L, int first, int count, const char *name);
 /* Pushes the values of a block and frees it. Returns their number. Raises "not enough memory" or
@@ -35,7 +36,9 @@ int baton_block_can_be_read_again(const struct baton_block *block);
 
 /*
 ** A kind of full userdata that is sent as a reference to an object outside of all heaps, which
-** counts its references. A folder above registers its kinds before there is a Lua state.
+** counts its references. A folder above registers its kinds before there is a Lua state. All
+** functions but the last are called outside the VM, `is` and `hold` in a critical section: they
+** neither wait nor call Lua functions.
 */
 struct baton_sendable {
   /* whether the userdata at `index` is of this kind */

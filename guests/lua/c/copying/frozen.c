@@ -5,255 +5,95 @@
 ** which has the VM's reference to the image. A weak table finds views and holders by the addresses
 ** of what they stand for. So there is one view of a table at a time, and `==` compares.
 **
-** The interpreter's loop reads through `get`. That allocates nothing: where an object has to be
-** made, it leaves the work to __index, a function of C.
+** Where no object has to be made, Lua does not call the functions here (reading.c).
 */
 #include "copying/frozen.h"
 #include "state/checks.h"
 
-#include "lstring.h"
-#include "lvm.h"
-
 #define NAME "baton.frozen*"
 
 /* Keys of the private table. */
-static const char heap_key, objects_key, holder_key;
+static const char heap_key, objects_key, holder_key, guard_key;
 
-/* Objects that were made of parts of images, found by the addresses of these parts. An entry is
-   valid until the collector works: `collection` is the VM's count of its steps. */
-#define CACHED 256
-struct cached {
-  const void *part;
-  GCObject *object;
-  uint64_t collection;
+/* The VM's holders. Made before code of the program runs, so its finalizer is called last at the
+   end of the VM. */
+struct baton_guard {
+  struct baton_holder *dead, *others;
 };
-
-/* What a VM needs to read images. */
-struct baton_frozen_heap {
-  const uint64_t *collections; /* NULL: a state without processes; nothing is cached */
-  const Table *metatable;      /* of views; a program can replace it by the library debug */
-  struct cached cache[CACHED];
-};
-
-struct holder {
-  const struct baton_image *image; /* NULL until it has the reference */
-};
-
-/* {======================================================
-** Reading without allocating. All inside the VM.
-** ======================================================= */
-
-static inline struct cached *entry_of(struct baton_frozen_heap *heap, const void *part) {
-  const uint64_t bits = (uint64_t)((uintptr_t)part >> 3) * 0x9E3779B97F4A7C15u;
-  return &heap->cache[bits >> 56];
-}
-
-static inline GCObject *find_cached(struct baton_frozen_heap *heap, const void *part) {
-  const struct cached *entry = entry_of(heap, part);
-  if (heap->collections == NULL || entry->part != part) return NULL;
-  return entry->collection == *heap->collections ? entry->object : NULL;
-}
-
-/* Notes the object on the top of the stack. Outside the VM. */
-static void note_cached(lua_State *L, struct baton_frozen_heap *heap, const void *part) {
-  struct cached *entry = entry_of(heap, part);
-  if (heap->collections == NULL) return;
-  baton_enter(L);
-  entry->part = part;
-  entry->object = gcvalue(s2v(L->top.p - 1));
-  entry->collection = *heap->collections;
-  baton_leave(L);
-}
-
-static inline uint64_t word_at(const char *bytes) {
-  uint64_t word;
-  memcpy(&word, bytes, sizeof word);
-  return word;
-}
-
-/* As memcmp, for bytes that are nearly always the same and few: without a call. */
-static inline int are_same(const char *a, const char *b, size_t length) {
-  size_t i;
-  if (length < sizeof(uint64_t)) {
-    for (i = 0; i < length; i++)
-      if (a[i] != b[i]) return 0;
-    return 1;
-  }
-  for (i = 0; i + sizeof(uint64_t) < length; i += sizeof(uint64_t))
-    if (word_at(a + i) != word_at(b + i)) return 0;
-  i = length - sizeof(uint64_t);
-  return word_at(a + i) == word_at(b + i);
-}
-
-/* The string in this heap with these bytes, or NULL. As luaS_newlstr, but the hash is known. */
-static inline TString *find_short_string(
-    const global_State *g, const struct baton_frozen_string *string) {
-  TString *found = g->strt.hash[lmod(string->hash, g->strt.size)];
-  for (; found != NULL; found = found->u.hnext) {
-    if (found->hash != string->hash || found->shrlen != string->length ||
-        !are_same(getshrstr(found), string->bytes, string->length))
-      continue;
-    if (isdead(g, found)) changewhite(found); /* not swept yet */
-    return found;
-  }
-  return NULL;
-}
-
-static int give_object(struct baton_frozen_heap *heap, const void *part, TValue *to) {
-  GCObject *object = find_cached(heap, part);
-  if (object == NULL) return 0;
-  to->value_.gc = object;
-  to->tt_ = ctb(object->tt);
-  return 1;
-}
-
-/* Stores the value of a cell. Returns 0 if it has to be made first. */
-static inline int give(const global_State *g, const struct baton_view *view,
-    const struct baton_cell *cell, TValue *to) {
-  const struct baton_frozen_string *string;
-  TString *found;
-  switch (cell->tag) {
-    case LUA_VNUMINT: setivalue(to, cell->as.integer); return 1;
-    case LUA_VNUMFLT: setfltvalue(to, cell->as.number); return 1;
-    case LUA_VTRUE: setbtvalue(to); return 1;
-    case LUA_VFALSE: setbfvalue(to); return 1;
-    case LUA_VLCF: setfvalue(to, cell->as.function); return 1;
-    case LUA_VSHRSTR:
-      string = baton_string_at(view->image, cell->as.offset);
-      if (l_unlikely(view->image->seed != g->seed)) return 0;
-      found = find_short_string(g, string);
-      if (found == NULL) return 0;
-      to->value_.gc = obj2gco(found);
-      to->tt_ = ctb(LUA_VSHRSTR);
-      return 1;
-    case LUA_VLNGSTR: case LUA_VTABLE:
-      return give_object(view->heap, (const char *)view->image + cell->as.offset, to);
-    case LUA_VUSERDATA: return give_object(view->heap, cell->as.table, to);
-    default: return 0;
-  }
-}
-
-static inline uint32_t hash_in(
-    const global_State *g, const struct baton_image *image, const TString *key) {
-  if (l_likely(key->tt == LUA_VSHRSTR && image->seed == g->seed)) return key->hash;
-  return luaS_hash(getstr(key), tsslen(key), image->seed);
-}
-
-static inline const struct baton_cell *find_short(
-    const global_State *g, const struct baton_view *view, const TString *key) {
-  const struct baton_frozen_table *table = view->table;
-  const struct baton_frozen_pair *pairs = baton_pairs_of(table);
-  const uint32_t last = table->pairs - 1, hash = hash_in(g, view->image, key);
-  uint32_t at;
-  if (l_unlikely(table->pairs == 0)) return NULL;
-  for (at = hash & last; pairs[at].key.tag != LUA_VNIL; at = (at + 1) & last) {
-    const struct baton_frozen_string *string;
-    if (pairs[at].key.hash != hash || pairs[at].key.tag != LUA_VSHRSTR) continue;
-    string = baton_string_at(view->image, pairs[at].key.as.offset);
-    if (string->length == key->shrlen &&
-        are_same(string->bytes, getshrstr(key), key->shrlen))
-      return &pairs[at].value;
-  }
-  return NULL;
-}
-
-/* A table as a key is a view. It lies in the same image, or in another one. */
-static const struct baton_cell *find_view(
-    const struct baton_view *view, const struct baton_view *key) {
-  struct baton_cell cell;
-  memset(&cell, 0, sizeof cell);
-  if (key->image == view->image) {
-    cell.tag = LUA_VTABLE;
-    cell.as.offset = key->table->offset;
-  } else {
-    cell.tag = LUA_VUSERDATA;
-    cell.as.table = key->table;
-  }
-  cell.hash = baton_image_hash(&cell);
-  return baton_image_find(view->table, &cell, NULL, 0);
-}
-
-static const struct baton_cell *find_string(
-    lua_State *L, const struct baton_view *view, const TString *key, uint8_t tag) {
-  struct baton_cell cell;
-  memset(&cell, 0, sizeof cell);
-  cell.tag = tag;
-  cell.hash = hash_in(G(L), view->image, key);
-  return baton_image_find(view->table, &cell, getstr(key), tsslen(key));
-}
-
-static const struct baton_cell *find_other(
-    lua_State *L, const struct baton_view *view, const TValue *key) {
-  struct baton_cell cell;
-  const struct baton_view *table = baton_view_of(key);
-  const TString *name;
-  if (table != NULL) return find_view(view, table);
-  memset(&cell, 0, sizeof cell);
-  cell.tag = (uint8_t)ttypetag(key);
-  switch (cell.tag) {
-    case LUA_VNUMINT: cell.as.integer = ivalue(key); break;
-    case LUA_VNUMFLT:
-      cell.as.number = fltvalue(key);
-      if (luaV_flttointeger(fltvalue(key), &cell.as.integer, F2Ieq)) cell.tag = LUA_VNUMINT;
-      break;
-    case LUA_VTRUE: case LUA_VFALSE: break;
-    case LUA_VLCF: cell.as.function = fvalue(key); break;
-    case LUA_VCCL:
-      name = baton_copy_name_of(L, key);
-      return name != NULL ? find_string(L, view, name, LUA_VCCL) : NULL;
-    default: return NULL;
-  }
-  cell.hash = baton_image_hash(&cell);
-  return baton_image_find(view->table, &cell, NULL, 0);
-}
-
-/* The value of any key, or NULL. */
-static inline const struct baton_cell *find(
-    lua_State *L, const struct baton_view *view, const TValue *key) {
-  const struct baton_cell *cell;
-  if (ttisshrstring(key))
-    cell = find_short(G(L), view, tsvalue(key));
-  else if (ttisinteger(key) && l_castS2U(ivalue(key)) - 1u < view->table->slots)
-    cell = &view->table->array[ivalue(key) - 1];
-  else if (ttisstring(key))
-    cell = find_string(L, view, tsvalue(key), LUA_VLNGSTR);
-  else
-    cell = find_other(L, view, key);
-  return cell != NULL && cell->tag != LUA_VNIL ? cell : NULL;
-}
-
-/* Replaces __index in the interpreter's loop and in Lua's API, where nothing has to be made. */
-static int get(lua_State *L, const Udata *object, const TValue *key, TValue *to) {
-  const struct baton_view *view = (const struct baton_view *)getudatamem(object);
-  const struct baton_cell *cell;
-  if (l_unlikely(object->metatable != view->heap->metatable)) return 0;
-  cell = find(L, view, key);
-  if (l_likely(cell != NULL)) return give(G(L), view, cell, to);
-  if (view->table->class_name != 0) return 0;
-  setnilvalue(to);
-  return 1;
-}
-
-/* Replaces __len there. */
-static int get_length(const Udata *object, TValue *to) {
-  const struct baton_view *view = (const struct baton_view *)getudatamem(object);
-  if (l_unlikely(object->metatable != view->heap->metatable)) return 0;
-  setivalue(to, (lua_Integer)view->table->length);
-  return 1;
-}
-
-/* }====================================================== */
 
 /* {======================================================
 ** Making views. All outside the VM.
 ** ======================================================= */
 
+static void unlink_holder(struct baton_holder *holder) {
+  *holder->link = holder->next;
+  if (holder->next != NULL) holder->next->link = holder->link;
+}
+
+static void link_holder(struct baton_holder **list, struct baton_holder *holder) {
+  holder->next = *list;
+  holder->link = list;
+  if (holder->next != NULL) holder->next->link = &holder->next;
+  *list = holder;
+}
+
+static void give_back(struct baton_holder *holder) {
+  unlink_holder(holder);
+  holder->state = BATON_HOLDS_NOTHING;
+  baton_image_release(holder->image);
+}
+
+/* No finalizer is left to be called. */
+static void give_back_dead(void *guard) {
+  struct baton_holder **dead = &((struct baton_guard *)guard)->dead;
+  while (*dead != NULL) give_back(*dead);
+}
+
+static struct baton_guard *guard_of(lua_State *L) {
+  struct baton_guard *guard;
+  baton_lua_push_private(L, &guard_key);
+  guard = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return guard;
+}
+
+/* __gc of a holder */
 static int collect_holder(lua_State *L) {
-  struct holder *holder = lua_touserdata(L, 1);
-  const struct baton_image *image = holder->image;
-  holder->image = NULL;
-  if (image != NULL) baton_image_release(image);
+  struct baton_holder *holder = lua_touserdata(L, 1);
+  if (G(L)->gcstp & GCSTPCLS) return 0; /* the guard's finalizer follows */
+  if (holder->state == BATON_HOLDS_NOTHING) return 0;
+  if (holder->state != BATON_HOLDS) {
+    give_back(holder);
+    return 0;
+  }
+  holder->state = BATON_HOLDS_DEAD;
+  unlink_holder(holder);
+  link_holder(&guard_of(L)->dead, holder);
+  baton_lua_push_private(L, &holder_key);
+  lua_setmetatable(L, 1); /* it is finalized again, and so not freed while it is in a list */
   return 0;
+}
+
+/* __gc of the guard, at the end of the VM */
+static int collect_guard(lua_State *L) {
+  struct baton_guard *guard = lua_touserdata(L, 1);
+  const struct baton_process *process = baton_lua_here(L);
+  if (process != NULL) process->vm->frozen_guard = NULL;
+  give_back_dead(guard);
+  while (guard->others != NULL) give_back(guard->others);
+  return 0;
+}
+
+void baton_copying_open(lua_State *L) {
+  struct baton_guard *guard;
+  baton_copy_note_functions(L);
+  guard = lua_newuserdatauv(L, sizeof *guard, 0);
+  guard->dead = guard->others = NULL;
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, collect_guard);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  baton_lua_keep_private(L, &guard_key);
 }
 
 static int index_frozen(lua_State *L);
@@ -268,6 +108,8 @@ static struct baton_frozen_heap *open_heap(lua_State *L) {
   struct baton_frozen_heap *heap = lua_newuserdatauv(L, sizeof *heap, 0);
   memset(heap, 0, sizeof *heap);
   heap->collections = process != NULL ? &process->vm->collections : NULL;
+  heap->guard = guard_of(L);
+  if (process != NULL) process->vm->frozen_guard = heap->guard;
   baton_lua_new_sealed_metatable(L, BATON_SEALED_FROZEN, NAME);
   luaL_setfuncs(L, methods, 0);
   heap->metatable = hvalue(s2v(L->top.p - 1));
@@ -320,39 +162,45 @@ struct owned {
 };
 
 /* Pushes the holder of the image. The table of objects is at index 2. */
-static void push_holder(lua_State *L, struct owned *owned) {
+static struct baton_holder *push_holder(
+    lua_State *L, struct owned *owned, struct baton_guard *guard) {
   const struct baton_image *image = baton_image_of(owned->table);
-  struct holder *holder;
-  if (lua_rawgetp(L, 2, image) != LUA_TNIL) return;
+  struct baton_holder *holder;
+  if (lua_rawgetp(L, 2, image) != LUA_TNIL) return lua_touserdata(L, -1);
   lua_pop(L, 1);
   holder = lua_newuserdatauv(L, sizeof *holder, 0);
-  holder->image = NULL;
+  holder->state = BATON_HOLDS_NOTHING; /* until it has the reference */
   baton_lua_push_private(L, &holder_key);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, 2, image);
   holder->image = image;
+  holder->state = BATON_HOLDS;
+  link_holder(&guard->others, holder);
   owned->is_taken = 1;
   press_collector(L, image);
+  return holder;
 }
 
 /* The argument is a `struct owned`. Returns the view. */
 static int push_view(lua_State *L) {
   struct owned *owned = lua_touserdata(L, 1);
   struct baton_frozen_heap *heap = heap_of(L);
+  struct baton_holder *holder;
   struct baton_view *view;
   lua_settop(L, 1);
   baton_lua_push_private(L, &objects_key);
   if (lua_rawgetp(L, 2, owned->table) != LUA_TNIL) {
-    note_cached(L, heap, owned->table);
+    baton_frozen_note(L, heap, owned->table);
     return 1;
   }
   lua_pop(L, 1);
-  push_holder(L, owned);
+  holder = push_holder(L, owned, heap->guard);
   view = lua_newuserdatauv(L, sizeof *view, 1);
   memset(view, 0, sizeof *view);
   view->table = owned->table;
   view->image = baton_image_of(owned->table);
+  view->holder = holder;
   view->heap = heap;
   view->seal = baton_lua_seal(BATON_SEALED_FROZEN);
   baton_lua_set_sealed_metatable(L, BATON_SEALED_FROZEN);
@@ -360,7 +208,7 @@ static int push_view(lua_State *L) {
   lua_setiuservalue(L, -2, 1);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, 2, owned->table);
-  note_cached(L, heap, owned->table);
+  baton_frozen_note(L, heap, owned->table);
   return 1;
 }
 
@@ -386,7 +234,7 @@ static void push_cell(lua_State *L, const struct baton_view *view, const struct 
   const struct baton_frozen_string *string;
   int is_given;
   baton_enter(L);
-  is_given = give(G(L), view, cell, s2v(L->top.p));
+  is_given = baton_frozen_give(G(L), view, cell, s2v(L->top.p));
   if (is_given) L->top.p++;
   baton_leave(L);
   if (is_given) return;
@@ -403,7 +251,7 @@ static void push_cell(lua_State *L, const struct baton_view *view, const struct 
     default:
       string = baton_string_at(view->image, cell->as.offset);
       lua_pushlstring(L, string->bytes, string->length);
-      if (cell->tag == LUA_VLNGSTR) note_cached(L, view->heap, string);
+      if (cell->tag == LUA_VLNGSTR) baton_frozen_note(L, view->heap, string);
       break;
   }
 }
@@ -415,7 +263,11 @@ static void push_cell(lua_State *L, const struct baton_view *view, const struct 
 ** ======================================================= */
 
 static const struct baton_view *check_view(lua_State *L) {
-  return baton_lua_check_sealed(L, 1, BATON_SEALED_FROZEN, "frozen value");
+  const struct baton_view *view =
+      baton_lua_check_sealed(L, 1, BATON_SEALED_FROZEN, "frozen value");
+  if (view->holder->state == BATON_HOLDS_NOTHING)
+    luaL_error(L, "the frozen value has been collected");
+  return view;
 }
 
 /* Pushes what the class of the table has under the key at index 2. */
@@ -447,7 +299,7 @@ static int index_frozen(lua_State *L) {
   const struct baton_cell *cell;
   lua_settop(L, 2);
   baton_enter(L);
-  cell = find(L, view, s2v(L->top.p - 1));
+  cell = baton_frozen_find(L, view, s2v(L->top.p - 1));
   baton_leave(L);
   if (cell != NULL)
     push_cell(L, view, cell);
@@ -477,7 +329,7 @@ static uint32_t place_behind(lua_State *L, const struct baton_view *view, const 
   const struct baton_frozen_table *table = view->table;
   const struct baton_cell *value;
   if (ttisnil(key)) return 0;
-  value = find(L, view, key);
+  value = baton_frozen_find(L, view, key);
   if (value == NULL) return UINT32_MAX;
   if (value < (const struct baton_cell *)baton_pairs_of(table))
     return (uint32_t)(value - table->array) + 1;
@@ -515,8 +367,8 @@ static int next_of_frozen(lua_State *L) {
   place = place_behind(L, view, s2v(L->top.p - 1));
   if (place != UINT32_MAX) value = value_from(view->table, place, &key);
   if (value != NULL) {
-    is_given = give(G(L), view, &key, s2v(L->top.p)) &&
-        give(G(L), view, value, s2v(L->top.p + 1));
+    is_given = baton_frozen_give(G(L), view, &key, s2v(L->top.p)) &&
+        baton_frozen_give(G(L), view, value, s2v(L->top.p + 1));
     if (is_given) L->top.p += 2;
   }
   baton_leave(L);
@@ -552,7 +404,8 @@ static int is_frozen(lua_State *L, int index) {
 
 static void *hold_frozen(lua_State *L, int index, const char **why) {
   const struct baton_view *view = lua_touserdata(L, index);
-  (void)why;
+  *why = "it has been collected";
+  if (view->holder->state == BATON_HOLDS_NOTHING) return NULL;
   baton_image_hold(view->image);
   return (void *)(uintptr_t)view->table;
 }
@@ -627,8 +480,9 @@ void baton_copying_functions(lua_State *L) {
   if (baton_lua_index_sealed.seal == NULL) { /* there is only one VM yet */
     baton_lua_note_quick_finalizer(collect_holder);
     baton_lua_index_sealed.seal = baton_lua_seal(BATON_SEALED_FROZEN);
-    baton_lua_index_sealed.get = get;
-    baton_lua_index_sealed.length = get_length;
+    baton_lua_index_sealed.get = baton_frozen_get;
+    baton_lua_index_sealed.length = baton_frozen_length;
+    baton_lua_finalizers_have_run = give_back_dead;
   }
   luaL_setfuncs(L, functions, 0);
 }

@@ -98,6 +98,25 @@ const struct baton_cell *baton_image_find(const struct baton_frozen_table *table
     const struct baton_cell *key, const char *bytes, size_t length);
 /* The hash of a key that is no string. */
 uint32_t baton_image_hash(const struct baton_cell *key);
+/* Pushes a copy of a table, with all tables in it, as plain tables. Outside the VM. */
+void baton_image_thaw(lua_State *L, const struct baton_frozen_table *table);
+
+/*
+** A userdata with a VM's reference to an image. The views of the image keep it alive. Finalizers of
+** the program that the same collection calls may still read the image, so its own gives nothing
+** back. A program that keeps such a value for later has a view without an image.
+**
+** | state | next | when |
+** |---|---|---|
+** | HOLDS | HOLDS_DEAD | the collector calls its finalizer (collect_holder) |
+** | HOLDS_DEAD | HOLDS_NOTHING | all finalizers have run (give_back_dead), or it is called again |
+** | any | HOLDS_NOTHING | the VM ends (collect_guard) |
+*/
+struct baton_holder {
+  const struct baton_image *image;
+  struct baton_holder *next, **link; /* in the list of the VM's dead ones, or of the others */
+  enum { BATON_HOLDS, BATON_HOLDS_DEAD, BATON_HOLDS_NOTHING } state;
+};
 
 /* The userdata by which a program reads a table of an image. */
 struct baton_frozen_heap;
@@ -105,21 +124,62 @@ struct baton_view {
   const void *seal; /* must be first */
   const struct baton_frozen_table *table;
   const struct baton_image *image;
+  const struct baton_holder *holder;
   struct baton_frozen_heap *heap; /* what the VM needs to read images */
 };
 
-/* The view that a value is, or NULL. Inside the VM. */
+/* The view that a value is, or NULL. It is none if its image is gone. Inside the VM. */
 static inline const struct baton_view *baton_view_of(const TValue *value) {
   const struct baton_view *view;
   if (!ttisfulluserdata(value) || uvalue(value)->len != sizeof *view) return NULL;
   view = (const struct baton_view *)(const void *)getudatamem(uvalue(value));
-  return view->seal == baton_inline_seal(BATON_SEALED_FROZEN) ? view : NULL;
+  if (view->seal != baton_inline_seal(BATON_SEALED_FROZEN)) return NULL;
+  return view->holder->state != BATON_HOLDS_NOTHING ? view : NULL;
 }
+
+/* Objects that were made of parts of images, found by the addresses of these parts. An entry is
+   valid until the collector works: `collection` is the VM's count of its steps. */
+#define BATON_CACHED 256
+struct baton_cached {
+  const void *part;
+  GCObject *object;
+  uint64_t collection;
+};
+
+/* Fields that were read, found by the addresses of a table and of a short string. Like the objects
+   above, they are valid until the collector works: no string is freed before. */
+#define BATON_FIELDS 256
+struct baton_field {
+  const struct baton_frozen_table *table;
+  const TString *key;
+  uint64_t collection;
+  TValue value;
+};
+
+struct baton_guard;
+/* What a VM needs to read images. */
+struct baton_frozen_heap {
+  const uint64_t *collections; /* NULL: a state without processes; nothing is cached */
+  const Table *metatable;      /* of views; a program can replace it by the library debug */
+  struct baton_guard *guard;
+  struct baton_cached cache[BATON_CACHED];
+  struct baton_field fields[BATON_FIELDS];
+};
+
+/* reading.c */
+/* Notes the object on the top of the stack, made of a part of an image. Outside the VM. */
+void baton_frozen_note(lua_State *L, struct baton_frozen_heap *heap, const void *part);
+/* Stores the value of a cell. Returns 0 if it has to be made first. */
+int baton_frozen_give(const global_State *g, const struct baton_view *view,
+    const struct baton_cell *cell, TValue *to);
+/* The value of any key, or NULL. */
+const struct baton_cell *baton_frozen_find(
+    lua_State *L, const struct baton_view *view, const TValue *key);
+/* The functions of `struct baton_index_sealed`. */
+int baton_frozen_get(lua_State *L, const Udata *object, const TValue *key, TValue *to);
+int baton_frozen_length(const Udata *object, TValue *to);
 
 /* frozen.c */
 extern const struct baton_sendable baton_frozen_kind;
-
-/* thaw.c. Pushes a copy of a table, with all tables in it, as plain tables. Outside the VM. */
-void baton_image_thaw(lua_State *L, const struct baton_frozen_table *table);
 
 #endif

@@ -120,7 +120,7 @@ static void note_library(lua_State *L, const char *library, int is_first_vm) {
   lua_pop(L, 1);
 }
 
-void baton_copying_open(lua_State *L) {
+void baton_copy_note_functions(lua_State *L) {
   static const char *const libraries[] = {LUA_GNAME, LUA_COLIBNAME, LUA_TABLIBNAME, LUA_IOLIBNAME,
       LUA_OSLIBNAME, LUA_STRLIBNAME, LUA_MATHLIBNAME, LUA_UTF8LIBNAME, LUA_DBLIBNAME,
       LUA_LOADLIBNAME};

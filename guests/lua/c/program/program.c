@@ -10,6 +10,7 @@
 #include "calls/calls.h"
 #include "copying/copying.h"
 #include "sharing/sharing.h"
+#include "cluster/cluster.h"
 #include "debugger/debugger.h"
 #include "state/state.h"
 #include "lualib.h"
@@ -59,6 +60,8 @@ void baton_lua_openlibs(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, open_vm_module);
   lua_setfield(L, -2, "baton.vm");
+  lua_pushcfunction(L, baton_lua_open_cluster);
+  lua_setfield(L, -2, "baton.cluster");
   lua_pop(L, 1);
   baton_lua_note_library_functions(L);
   lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");

@@ -237,6 +237,10 @@ extern __attribute__((visibility("hidden"))) int baton_calls_watched;
    of methods, which are found without a call of it. */
 extern __attribute__((visibility("hidden"))) int (*baton_lua_index_of_methods)(lua_State *L);
 
+/* collector.c. Called after a step of the collector if no finalizer is left to be called, with the
+   VM's `frozen_guard`, if it has one. Installed with the kind below. Inside the VM. */
+extern __attribute__((visibility("hidden"))) void (*baton_lua_finalizers_have_run)(void *guard);
+
 /* wrapped.c. A kind of userdata that is read without a call of its metamethods. Installed when the
    module that makes them is opened first. */
 struct TValue;

@@ -81,8 +81,8 @@ void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
 /*
 ** precallC of ldo.c has a parameter `f`: the C function that it calls between lua_unlock and
 ** lua_lock. Before that call, it may have to wait for a retaken call with the same object
-** (policies.c), or for its VM's turn in the module (turns.c), which ends after the call. In all other
-** functions `f` is this constant, and the compiler removes the checks.
+** (policies.c), or for its VM's turn in the module (turns.c), which ends after the call. In all
+** other functions `f` is this constant, and the compiler removes the checks.
 */
 enum { f = 0 };
 extern __attribute__((visibility("hidden"))) int baton_calls_watched;

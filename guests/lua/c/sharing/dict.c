@@ -101,7 +101,7 @@ static struct baton_dict_key make_key(
   return key;
 }
 
-/* The key at argument 2. May leave a value on the stack that it needs, above `arguments` of them. */
+/* The key at argument 2. May leave a value that it needs on the stack, above the arguments. */
 static struct baton_dict_key check_key(lua_State *L, int arguments, char room[SHORT_KEY]) {
   size_t size;
   const char *text;

@@ -1,15 +1,12 @@
 /*
-** require "baton.vm". The functions about VMs are in Lua (lua/vm.lua), so the processes that wait in
-** them wait as any other.
+** require "baton.vm". The functions about VMs are in Lua (lua/vm.lua), so the processes that wait
+** in them wait as any other.
 */
 #include "vms/vms.h"
+#include "io/io.h"
+#include "modules/modules.h"
 #include "program/program.h"
 #include "sharing/sharing.h"
-
-#include <sched.h>
-
-/* The key of the function with which a VM begins, in the private table. */
-static char serve_key;
 
 /* Pushes the id and the name of this VM. */
 static int this_vm(lua_State *L) {
@@ -27,16 +24,6 @@ static int halt(lua_State *L) {
   return 1;
 }
 
-/* cores(): how many processors the program may use. */
-static int cores(lua_State *L) {
-  cpu_set_t set;
-  int count = 1;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
-  lua_pushinteger(L, count > 0 ? count : 1);
-  return 1;
-}
-
 /* Runs a file of lua/ with the module and our functions, which are at the indices 1 and 2. Leaves
    its results. */
 static void run_source(lua_State *L, const char *name, const char *chunk, int results) {
@@ -48,9 +35,10 @@ static void run_source(lua_State *L, const char *name, const char *chunk, int re
   lua_call(L, 2, results);
 }
 
-int baton_vms_open_module(lua_State *L) {
+static int open_module(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", baton_vms_start_one}, {"this", this_vm},
-      {"halt", halt}, {"cores", cores}, {NULL, NULL}};
+      {"halt", halt}, {"cores", baton_vms_cores}, {"list", baton_vms_list},
+      {"is_waiting", baton_vms_is_waiting}, {NULL, NULL}};
   lua_settop(L, 0);
   lua_newtable(L);
   baton_copying_functions(L);
@@ -59,14 +47,14 @@ int baton_vms_open_module(lua_State *L) {
   luaL_newlib(L, functions);
   run_source(L, "vm", "=baton.vm", 1); /* its function serve */
   run_source(L, "vm_workers", "=baton.vm", 0);
-  baton_lua_keep_private(L, &serve_key);
+  baton_vms_keep_serve(L);
   lua_settop(L, 1);
   return 1;
 }
 
-void baton_vms_push_serve(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "baton.vm");
-  lua_call(L, 1, 0);
-  baton_lua_push_private(L, &serve_key);
+void baton_vms_install(void) {
+  baton_lua_note_vms(open_module, baton_vms_forget_start, baton_vms_halt_others);
+  baton_sharing_install();
+  baton_io_install();
+  baton_modules_install();
 }

@@ -4,8 +4,6 @@
 */
 #include "vms/vms.h"
 #include "calls/calls.h"
-#include "io/io.h"
-#include "modules/modules.h"
 #include "program/program.h"
 #include "sharing/sharing.h"
 #include "lualib.h"
@@ -100,6 +98,11 @@ int baton_vms_start_one(lua_State *L) {
   struct baton_vm_start *start;
   uint64_t id = 0;
   luaL_checkstring(L, 1);
+  if (!lua_isnoneornil(L, 3) && !baton_vms_may_use(cpu, message, sizeof message)) {
+    lua_pushnil(L);
+    lua_pushstring(L, message);
+    return 2;
+  }
   if (baton_simulated)
     return luaL_error(L, "a simulated run has one VM, as its seed would not repeat the others");
   baton_lua_check_memory(L);
@@ -127,14 +130,6 @@ void baton_vms_closes(struct baton_vm *vm) {
   for (link = 0; link < BATON_LINKS; link++) baton_shared_close_from_outside(start->links[link]);
 }
 
-/* Called before the record of a VM is freed. */
-static void forget_start(struct baton_vm *vm) {
+void baton_vms_forget_start(struct baton_vm *vm) {
   if (vm->start != NULL) free_start(vm->start);
-}
-
-void baton_vms_install(void) {
-  baton_lua_note_vms(baton_vms_open_module, forget_start, baton_vms_halt_others);
-  baton_sharing_install();
-  baton_io_install();
-  baton_modules_install();
 }

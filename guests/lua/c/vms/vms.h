@@ -27,7 +27,7 @@ uint64_t baton_vms_start(struct baton_vm *vm, struct baton_process *main, uint64
     const char *name, int cpu, char *message, size_t size);
 int baton_vms_halt(uint64_t id, uint64_t nanoseconds);
 void baton_vms_halt_others(const void *executor);
-size_t baton_vms_count(void);
+int baton_vms_is_idle(uint64_t id);
 void baton_vms_each(
     void (*visit)(void *argument, uint64_t id, struct baton_vm *vm), void *argument);
 
@@ -59,13 +59,25 @@ struct baton_vm_start {
   char name[BATON_VM_NAME];
 };
 
-/* module.c */
-int baton_vms_open_module(lua_State *L);
-/* Pushes the function of lua/vm.lua with which a VM begins. */
+/* serve.c */
+/* Keeps the function on the top of the stack, and pops it. */
+void baton_vms_keep_serve(lua_State *L);
+/* Pushes it, in a VM that has not opened the module yet, too. */
 void baton_vms_push_serve(lua_State *L);
+
+/* cores.c */
+int baton_vms_cores(lua_State *L);
+/* Whether the program may use the core of this number. If not, writes a message. */
+int baton_vms_may_use(lua_Integer core, char *message, size_t size);
+
+/* list.c */
+int baton_vms_list(lua_State *L);
+int baton_vms_is_waiting(lua_State *L);
 
 /* start.c: start(name, memory, cpu, requests, life, ended, ...) -> id, or nil and a message */
 int baton_vms_start_one(lua_State *L);
+/* Called before the record of a VM is freed. */
+void baton_vms_forget_start(struct baton_vm *vm);
 
 /* }====================================================== */
 

@@ -2,8 +2,9 @@
 //!
 //! Each object is a state under a mutex of its own. A process that has to wait leaves a *ticket* in
 //! the object's queue, in which its VM plays no part. An operation that ends waits only picks
-//! tickets under the mutex. It wakes their processes afterwards, by their [`Sleeper`]: a post to
-//! their VM, or a call of its scheduler if it is the caller's own.
+//! tickets under the mutex. It wakes their processes afterwards, by their
+//! [`Sleeper`](crate::vm::Sleeper): a post to their VM, or a call of its scheduler if it is the
+//! caller's own.
 //!
 //! | a ticket | edge | made by |
 //! |---|---|---|

@@ -154,6 +154,7 @@ use baton_sys::stack::{Stack, StackPool};
 use baton_sys::ticks::Ticks;
 use ext::{fork, hooks, look, recorder, tracing, waker};
 use idle::descriptors;
+use idle::others::expect_one_more;
 use lock::{affinity, held_threads, thread_queue};
 use preempt::monitor::Monitor;
 use preempt::{decide, hints, wake_up};
@@ -341,11 +342,12 @@ pub struct Vm {
     thawed: Condvar,
     /// What the objects that several VMs share know of this VM. Made with its first wait for one.
     life: OnceLock<Arc<api::shared::Life>>,
+    /// Odd while the VM waits until another one acts (`idle/others.rs`).
+    turns_of_others: AtomicU64,
+    /// Whether it has not run yet. Guarded by the list of `idle/others.rs`.
+    is_expected: AtomicBool,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
-    /// How often the owner has begun or ended a wait that nothing in this VM can end: odd during
-    /// such a wait.
-    stuck_waits: AtomicU64,
     looks: Asked<look::Look>,
     monitor: Arc<Monitor>,
     /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
@@ -369,7 +371,8 @@ impl std::fmt::Debug for Vm {
 }
 
 impl Vm {
-    /// Creates a VM for `guest`, without processes; [`Vm::run`] starts it.
+    /// Creates a VM for `guest`, without processes; [`Vm::run`] starts it. Other VMs that wait for
+    /// objects which VMs share expect it to act, as long as it exists or runs.
     ///
     /// # Errors
     /// When the system refuses a poller or address space for stacks.
@@ -427,18 +430,20 @@ impl Vm {
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
             life: OnceLock::new(),
+            turns_of_others: AtomicU64::new(0),
+            is_expected: AtomicBool::new(true),
             kept: OnceLock::new(),
             wake_up_timer: WakeUpTimer::new()
                 .ok()
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
-            stuck_waits: AtomicU64::new(0),
             looks: Asked::default(),
             monitor,
             watch: Mutex::new(decide::PollState::default()),
             parameters,
             counters: Counters::default(),
         });
+        expect_one_more();
         Ok(vm)
     }
 }

@@ -19,6 +19,7 @@ struct baton_sendable {
   void *(*hold)(lua_State *L, int index, const char **why);
   void (*push)(lua_State *L, void *object);
   void (*release)(void *object);
+  void *(*again)(void *object);
 };
 void baton_copy_register(const struct baton_sendable *kind);
 
@@ -75,7 +76,8 @@ static void push_token(lua_State *L, void *object) {
   lua_error(L);
 }
 
-static const struct baton_sendable token_kind = {is_token, hold_token, push_token, release_coin};
+static const struct baton_sendable token_kind = {
+    is_token, hold_token, push_token, release_coin, NULL};
 
 /* Called before there is a Lua state. */
 void copying_register(void) { baton_copy_register(&token_kind); }

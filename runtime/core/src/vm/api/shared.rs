@@ -71,8 +71,8 @@ impl Sleeper {
     }
 }
 
-/// Wakes processes, from any thread, in a VM or in none. `pass_on` is for calls that went to VMs that
-/// have ended meanwhile.
+/// Wakes processes, from any thread, in a VM or in none. `pass_on` is for calls that went to VMs
+/// that have ended meanwhile.
 pub fn wake_from_outside(mut wakes: Wakes<Sleeper>, pass_on: impl Fn() -> Wakes<Sleeper>) {
     while !wakes.is_empty() {
         let mut is_lost = false;

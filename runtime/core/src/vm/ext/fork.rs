@@ -103,6 +103,9 @@ fn release_in_parent() {
 fn mark_in_child(child: &Child) {
     if let Some(mut held) = HELD.take() {
         held.shared.in_child();
+        if let Some(vm) = held.vm.kept.get() {
+            crate::vm::idle::others::renew_in_child(child, vm);
+        }
         // Relaxed: there is no other thread.
         held.vm.fork_waits.store(false, Ordering::Relaxed);
         held.vm.looks.renew_in_child(child);

@@ -1,7 +1,8 @@
 //! The end of a VM by another thread, wherever its processes are.
 //!
-//! The calling thread stops the owner as a fork does (`ext/fork.rs`): out in a call, the VM is taken
-//! from it; inside, it waits at a safepoint. Then nobody owns the VM, and nobody ever does again:
+//! The calling thread stops the owner as a fork does (`ext/fork.rs`): out in a call, the VM is
+//! taken from it; inside, it waits at a safepoint. Then nobody owns the VM, and nobody ever does
+//! again:
 //!
 //! | where the owner is | what becomes of its thread |
 //! |---|---|
@@ -13,14 +14,16 @@
 use super::fork::{Asks, PATIENCE};
 use crate::vm::{Vm, slow_reason};
 use baton_sys::clock::Instant;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Vm {
     /// Stops the VM for good, from a thread that is none of its carriers. Its processes do not
     /// unwind, and their memory stays. Gives up, and returns `false`, if the owner does not come to
-    /// a safepoint within `patience`.
-    pub fn halt(&self, patience: Duration) -> bool {
+    /// a safepoint within `patience`. When nobody can run any more, calls `then`. Until that has
+    /// returned, the VM counts as one that may wake others.
+    pub fn halt(self: &Arc<Vm>, patience: Duration, then: impl FnOnce()) -> bool {
         let until = Instant::now() + patience;
         let mut asks = Asks::default();
         loop {
@@ -31,6 +34,9 @@ impl Vm {
                 state.owner = None;
                 state.wake_all();
                 self.thawed.notify_all();
+                drop(state);
+                then();
+                self.runs_no_more();
                 return true;
             }
             if Instant::now() >= until {

@@ -3,6 +3,7 @@
 use crate::sched::WakeReason;
 use crate::spin::Source;
 use crate::trace::What;
+use crate::vm::idle::others::Others;
 use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Notify;
@@ -122,8 +123,7 @@ impl Vm {
     /// Sets a bit of the requests, and makes the owner read it. Async-signal-safe.
     pub(in crate::vm) fn request(&self, bit: u32) {
         // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
-        self.requests
-            .fetch_or(bit, Ordering::Release);
+        self.requests.fetch_or(bit, Ordering::Release);
         match self.park.notify() {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
@@ -252,9 +252,7 @@ impl Inside<'_> {
             }
             AfterReport::HasEnded => {}
         }
-        if dead {
-            self.unmark_stuck();
-        }
+        self.end_wait_for_others();
         self.park.finish();
         // AcqRel: pairs with `request`.
         let requests = self.requests.fetch_and(
@@ -274,6 +272,13 @@ impl Inside<'_> {
             return AfterReport::HasEnded;
         }
         self.park.finish();
+        if let Some(later) = self.guest.may_be_woken(self) {
+            return AfterReport::WaitUntil(Some(Instant::now() + later));
+        }
+        let waits_for_others = self.with_inner(|inner| inner.sched.shared_waits() > 0);
+        if waits_for_others && self.wait_for_others() == Others::MayAct {
+            return AfterReport::WaitUntil(None);
+        }
         let report_again = self.guest.deadlocked(self);
         // The report may have changed anything. A post before `finish` has only kicked the poller.
         let still_dead = self.with_inner(|inner| inner.sched.all_blocked());
@@ -284,42 +289,7 @@ impl Inside<'_> {
     }
 }
 
-impl Inside<'_> {
-    /// For [`Guest::deadlocked`](crate::guest::Guest::deadlocked): notes, until the VM's wait ends,
-    /// that only another VM could end it. Call it before you look whether the other VMs are stuck,
-    /// too: of two that do so at the same time, at least one then sees both.
-    pub fn mark_stuck(&self) {
-        if self.stuck_waits.load(Ordering::Relaxed) & 1 == 0 {
-            // SeqCst: a change here and a load in `stuck_wait` of another VM, in both VMs, must not
-            // both miss the other's. Relaxed (above): only the owner writes it.
-            self.stuck_waits.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// The wait is over. What has ended it is still in the inbox.
-    fn unmark_stuck(&self) {
-        // Relaxed: only the owner writes it.
-        if self.stuck_waits.load(Ordering::Relaxed) & 1 == 1 {
-            // SeqCst: as in `mark_stuck`.
-            self.stuck_waits.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-}
-
 impl Vm {
-    /// The number of the wait that only another VM can end. `None` if the VM does not wait so, or
-    /// something has come for it.
-    ///
-    /// A group of VMs is deadlocked if each has such a wait, and each still has the same one when
-    /// all are asked once more. Then there was a moment between the two rounds in which all of them
-    /// waited, and nothing had been posted to any of them: a VM takes nothing in while it waits.
-    pub fn stuck_wait(&self) -> Option<u64> {
-        // SeqCst: as in `mark_stuck`.
-        let wait = self.stuck_waits.load(Ordering::SeqCst);
-        let is_stuck = wait & 1 == 1 && self.inbox.is_empty() && !self.signal_is_due();
-        is_stuck.then_some(wait)
-    }
-
     /// Whether a signal handler has made a request or used a waker, or another thread wants to
     /// look.
     pub(in crate::vm) fn signal_is_due(&self) -> bool {

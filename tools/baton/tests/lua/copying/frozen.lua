@@ -372,6 +372,37 @@ function case.finalizers_may_read_in_the_middle_of_a_collection()
   end
 end
 
+function case.a_finalizer_reads_a_frozen_value_that_dies_with_it()
+  local read = 0
+  for i = 1, 300 do
+    local object = setmetatable({}, { __gc = function(self)
+      check.equal(self.config.list[2], "text " .. i)
+      check.equal(#self.config.list, 2)
+      read = read + 1
+    end })
+    object.config = freeze { list = { i, "text " .. i } } -- made later, and so finalized earlier
+    if i % 50 == 0 then collectgarbage() end
+  end
+  object = nil
+  collectgarbage()
+  check.equal(read, 300)
+end
+
+function case.a_frozen_value_that_a_finalizer_keeps_is_lost()
+  local kept, thawed
+  setmetatable({ config = freeze { text = "read" } }, { __gc = function(self)
+    kept, thawed = self.config, thaw(self.config)
+  end })
+  for _ = 1, 4 do collectgarbage() end
+  check.equal(thawed.text, "read")
+  check.raises("the frozen value has been collected", function() return kept.text end)
+  check.raises("the frozen value has been collected", function() return #kept end)
+  check.raises("the frozen value has been collected", pairs, kept)
+  check.raises("the frozen value has been collected", thaw, kept)
+  check.raises("it has been collected", freeze, { kept })
+  check.equal(freeze({ 1 })[kept], nil)
+end
+
 function case.processes_read_beside_each_other()
   process.params.slice = 0.0001
   local f = freeze { n = { x = 1, text = "text " .. 1, long = ("long"):rep(30) } }

@@ -24,7 +24,8 @@ function case.a_name_with_a_dot_is_a_field_of_a_module()
   local w = vm.spawn(function() require("baton.process").sleep(3600) end)
   check.equal(w:call("vms.modules.functions.double", 3), 6)
   check.equal(w:call("string.rep", "ab", 2), "abab")
-  check.raises("has no function 'vms.modules.functions.nothing'", w.call, w, "vms.modules.functions.nothing")
+  local nothing = "vms.modules.functions.nothing"
+  check.raises("has no function '" .. nothing .. "'", w.call, w, nothing)
   ended(w)
 end
 
@@ -91,7 +92,8 @@ function case.a_vm_is_sent_to_another_one_which_calls_it()
   check.equal(id, one.id)
   check.equal(two:call("apply", function(other) return other:call("double", 8) end, one), 16)
   ended(one)
-  check.results("dead", { n = 2, nil, "dead" }, two:call("apply", function(other) return other:call "id" end, one))
+  local function ask(other) return other:call "id" end
+  check.results("dead", { n = 2, nil, "dead" }, two:call("apply", ask, one))
   ended(two)
 end
 

@@ -13,7 +13,8 @@ end
 
 function case.a_map_gives_the_results_in_order()
   local next_index = 1
-  for i, square, twice in vm.map(numbers(1000), function(n) return n * n, 2 * n end, { workers = 2 }) do
+  local function powers(n) return n * n, 2 * n end
+  for i, square, twice in vm.map(numbers(1000), powers, { workers = 2 }) do
     check.equal(i, next_index)
     check.equal(square, i * i)
     check.equal(twice, 2 * i)
@@ -158,7 +159,8 @@ function case.wrong_arguments_of_a_pool_raise()
   check.raises("table expected, got nil", vm.pool)
   check.raises("option 'module' expected", vm.pool, {})
   check.raises("unknown option 'modul'", vm.pool, { modul = "x" })
-  check.raises("module 'vms.modules.missing' not found", vm.pool, { module = "vms.modules.missing" })
+  local missing = { module = "vms.modules.missing" }
+  check.raises("module 'vms.modules.missing' not found", vm.pool, missing)
 end
 
 check.run(case)
