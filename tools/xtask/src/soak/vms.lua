@@ -211,13 +211,16 @@ function action.kill_in_a_state(random)
   kill(w)
 end
 
+-- A VM outlives the process that has started it, once it has begun.
 function action.kill_the_starter(random)
+  local stop = vm.channel()
   local starter = process.spawn({ quiet = true }, function()
-    start({ name = "started by one that is killed" }, state.sleeps):join()
+    start({ name = "started by one that is killed" }, function(stop) stop:receive() end, stop):join()
   end)
   process.sleep(random:length())
   starter:kill "soak"
   starter:join()
+  stop:close()
 end
 
 function action.run_to_the_end(random)
@@ -647,8 +650,11 @@ expect(#dict == 0, "%d keys are left in the dictionary", #dict)
 
 local now
 eventually(function()
-  return ("left: %d threads (%d at first), %d processes (%d), %d descriptors (%d)"):format(now.threads,
-    begin.threads, now.processes, begin.processes, now.descriptors, begin.descriptors)
+  local names = {}
+  for i, p in ipairs(process.list()) do names[i] = p.name or p.id end
+  return ("left: %d threads (%d at first), %d processes (%d), %d descriptors (%d): %s"):format(
+    now.threads, begin.threads, now.processes, begin.processes, now.descriptors, begin.descriptors,
+    table.concat(names, ", "))
 end, function()
   now = held()
   return now.threads <= begin.threads and now.processes <= begin.processes - 0
