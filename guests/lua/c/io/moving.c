@@ -2,8 +2,8 @@
 ** vm.move for files: the FILE goes to another VM, with its position and its buffer. Here the file
 ** is closed, and says that it was moved.
 **
-** Only files that io.open, io.lines and io.tmpfile have opened are moved. The standard files are the
-** program's. The end of a pipe waits for its child, which belongs to the VM that started it.
+** Only files that io.open, io.lines and io.tmpfile have opened are moved. The standard files are
+** the program's. The end of a pipe waits for its child, which belongs to the VM that started it.
 */
 #include "io/io.h"
 #include "lualib.h"

@@ -1,10 +1,10 @@
 //! Loads that choose what they do by a seed: `cargo xtask soak foreign`, which makes random foreign
-//! calls, and `cargo xtask soak vms`, which starts, uses and kills VMs. Each checks that nothing was
-//! lost.
+//! calls, and `cargo xtask soak vms`, which starts, uses and kills VMs. Each checks that nothing
+//! was lost.
 //!
-//! `NAME.lua` is the load, and `foreign.c` has the functions that the foreign one calls. The time is
-//! divided into runs, each a new program with its own seed. A run that fails is reported with its
-//! seed, so that it can be repeated.
+//! `NAME.lua` is the load, and `foreign.c` has the functions that the foreign one calls. The time
+//! is divided into runs, each a new program with its own seed. A run that fails is reported with
+//! its seed, so that it can be repeated.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -35,7 +35,7 @@ const TIME_TO_REPORT: Duration = Duration::from_secs(3);
 
 /// A load that is driven from here.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Load {
+pub(super) struct SeededLoad {
     /// As on the command line. The program's file has that name.
     pub(super) name: &'static str,
     what: &'static str,
@@ -43,13 +43,13 @@ pub(super) struct Load {
     calls_library: bool,
 }
 
-pub(super) const LOADS: [Load; 2] = [
-    Load {
+pub(super) const LOADS: [SeededLoad; 2] = [
+    SeededLoad {
         name: "foreign",
         what: "foreign calls",
         calls_library: true,
     },
-    Load {
+    SeededLoad {
         name: "vms",
         what: "VMs",
         calls_library: false,
@@ -65,7 +65,7 @@ struct SeededSoakOptions {
 }
 
 /// Runs the soak for the requested time. Stops at the first failure.
-pub(super) fn run(load: &Load, arguments: &[String]) -> Outcome {
+pub(super) fn run(load: &SeededLoad, arguments: &[String]) -> Outcome {
     let request = SeededSoakOptions::parse(arguments)?;
     let baton = build(request.release)?;
     let library = load.calls_library.then(compile_library).transpose()?;
@@ -195,7 +195,7 @@ fn compile_library() -> Result<PathBuf, String> {
 
 /// One run of the program.
 struct Round<'a> {
-    load: &'a Load,
+    load: &'a SeededLoad,
     baton: &'a Path,
     library: Option<&'a Path>,
     seed: u64,
@@ -220,8 +220,8 @@ impl Round<'_> {
         command
     }
 
-    /// Runs the program. Every second, `tell` gets the seconds so far and the number of actions that
-    /// have begun. An error contains everything that the program printed.
+    /// Runs the program. Every second, `tell` gets the seconds so far and the number of actions
+    /// that have begun. An error contains everything that the program printed.
     fn run(&self, tell: impl Fn(u64, u64)) -> Result<Figures, String> {
         let mut command = self.command();
         command

@@ -215,7 +215,7 @@ end
 function action.kill_the_starter(random)
   local stop = vm.channel()
   local starter = process.spawn({ quiet = true }, function()
-    start({ name = "started by one that is killed" }, function(stop) stop:receive() end, stop):join()
+    start({ name = "started" }, function(stop) stop:receive() end, stop):join()
   end)
   process.sleep(random:length())
   starter:kill "soak"
@@ -316,7 +316,8 @@ function action.send_to_one_that_is_killed(random)
   local left = 0
   while channel:receive(0) do left = left + 1 end
   local lost = sent - got:load(1) - left
-  expect(lost == 0 or lost == 1, "%d messages were sent, %d received, %d left", sent, got:load(1), left)
+  expect(lost == 0 or lost == 1, "%d messages were sent, %d received, %d left", sent, got:load(1),
+    left)
   add("messages", sent)
 end
 
@@ -340,8 +341,10 @@ function action.send_values(random)
   local received = 0
   for value in back:values() do
     received = received + 1
-    expect(value.number == received and #value.text == 7 * received and value.itself == value
-      and value.list[2] == received + 0.5 and value.frozen[2][1] == received, "a value came back wrong")
+    local is_same = value.number == received and #value.text == 7 * received
+      and value.itself == value and value.list[2] == received + 0.5
+      and value.frozen[2][1] == received
+    expect(is_same, "a value came back wrong")
   end
   expect(received == n, "%d values were sent and %d came back", n, received)
   joined(w)
@@ -549,7 +552,8 @@ function action.deadlock()
   local pipe = io.popen(run)
   local text = pipe:read "a"
   local _, how, status = pipe:close()
-  expect(text:find("deadlock: no process can ever run again", 1, true) and how == "exit" and status == 1,
+  local is_reported = text:find("deadlock: no process can ever run again", 1, true)
+  expect(is_reported and how == "exit" and status == 1,
     "a deadlock ended by %s %s: %s", how, tostring(status), text)
 end
 
@@ -643,7 +647,8 @@ end)
 ticker:kill()
 ticker:join()
 
-expect(words:load(ADDED) == count.added, "%d was added and %d is there", count.added, words:load(ADDED))
+expect(words:load(ADDED) == count.added,
+  "%d was added and %d is there", count.added, words:load(ADDED))
 expect(words:load(PROXIED) == by_proxy,
   "%d calls by proxy were made and %d came", words:load(PROXIED), by_proxy)
 expect(#dict == 0, "%d keys are left in the dictionary", #dict)
@@ -657,7 +662,7 @@ eventually(function()
     table.concat(names, ", "))
 end, function()
   now = held()
-  return now.threads <= begin.threads and now.processes <= begin.processes - 0
+  return now.threads <= begin.threads and now.processes <= begin.processes
     and now.descriptors <= begin.descriptors
 end)
 expect(now.lua_kib < begin.lua_kib + 1000, "%.0f KiB of Lua's memory are left", now.lua_kib)
