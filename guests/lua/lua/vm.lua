@@ -249,11 +249,14 @@ function VM:join(timeout)
   return nil, "timeout"
 end
 
+-- The request is sent at once: a process that ends with its VM may never run.
 function VM:kill(reason, grace)
   if has_ended(self) then return false, "dead" end
+  local request = { kind = "kill", reason = reason or "killed" }
+  local is_sent = self.requests:send(request, 0)
   grace = grace or GRACE
   spawn({ name = "kill of a VM", daemon = true, quiet = true }, function()
-    self.requests:send({ kind = "kill", reason = reason or "killed" }, grace)
+    if not is_sent then self.requests:send(request, grace) end
     local _, _, why = choose({ self.ended }, grace)
     -- A C function that uses the VM all the time cannot be stopped: tries until it gives way.
     while why ~= "closed" and not halt(self.id, HALT_WITHIN) do
@@ -312,15 +315,16 @@ local function spawn_vm(level, options, main, ...)
   local name = options.name or (type(main) == "string" and main or "VM")
   reach()
   local requests, life, ended = new_channel(REQUESTS), new_channel(8), new_channel(1)
-  local settings = settings_of(name)
-  local id, why =
-    start(name, options.memory, options.cpu, requests, life, ended, settings, main, ...)
-  if not id then return nil, why end
-  local self = setmetatable({ id = id, name = name, requests = requests, ended = ended }, VM)
+  local self = setmetatable({ name = name, requests = requests, ended = ended }, VM)
   local is_kept = false
   local guard <close> = closing(function()
-    if not is_kept then self:kill() end
+    if self.id and not is_kept then self:kill() end
   end)
+  local why
+  process.critical(function(...) -- no kill can come before the guard knows of the VM
+    self.id, why = start(name, options.memory, options.cpu, requests, life, ended, ...)
+  end, settings_of(name), main, ...)
+  if not self.id then return nil, why end
   local begun = life:receive()
   if not begun or not begun.ok then
     is_kept = true
@@ -336,9 +340,9 @@ local function spawn_vm(level, options, main, ...)
     quiet = options.quiet or false,
     priority = 40,
   }, keep, self, life)
-  keepers[self], started[id] = keeper, self
-  is_kept = true
+  keepers[self], started[self.id] = keeper, self
   process.yield_to(keeper) -- once it has begun, the end of the program runs its <close>
+  is_kept = true
   return self
 end
 

@@ -4,7 +4,7 @@ local process = require "baton.process"
 local wrong, check_options = internal.wrong, internal.check_options
 local check_positive = internal.check_positive
 local closing, try, foreign_error = internal.closing, internal.try, internal.foreign_error
-local choose, spawn = process.select, process.spawn
+local choose, spawn, critical = process.select, process.spawn, process.critical
 local pack, unpack = table.pack, table.unpack
 local pcall, error, type, require = pcall, error, type, require
 local ipairs, setmetatable, min, max = ipairs, setmetatable, math.min, math.max
@@ -155,7 +155,8 @@ function vm.pool(options)
     size = size,
     waiting = 0,
     members = {},
-    free = process.channel(size),
+    free = {},
+    hints = process.channel(size),
   }, Pool)
   for number = 1, size do
     local member, why = start_member(pool, number)
@@ -164,7 +165,7 @@ function vm.pool(options)
       error(why, 2)
     end
     pool.members[number] = member
-    pool.free:send(number)
+    pool.free[number] = number
   end
   return pool
 end
@@ -179,20 +180,54 @@ local function living(pool, number)
   return pool.members[number], why
 end
 
+-- The numbers of the members that are free are in a list. A kill may come between any two
+-- instructions of a caller, also when it has just received something. So it changes the list in
+-- critical sections, which note what is its own, and gives all back at its end. Callers wait for
+-- hints that the list has something. A caller that ends passes its hint on.
+
+local function take_number(pool, caller)
+  caller.number = table.remove(pool.free, 1)
+  if not caller.number and not caller.waits then
+    caller.waits, pool.waiting = true, pool.waiting + 1
+  end
+end
+
+local function give_back(pool, caller)
+  if caller.number then table.insert(pool.free, caller.number) end
+  if caller.waits then pool.waiting = pool.waiting - 1 end
+  caller.number, caller.waits = nil, nil
+end
+
+local function leave(pool, caller)
+  critical(give_back, pool, caller)
+  if #pool.free > 0 then pool.hints:send(true, 0) end
+end
+
+-- Waits for a free member. Returns its number, or nil if the time is over or the pool was closed.
+local function await_member(pool, caller, timeout)
+  repeat
+    critical(take_number, pool, caller)
+    if caller.number then break end
+  until not pool.hints:receive(timeout and timeout())
+  if caller.waits then
+    critical(function() caller.waits, pool.waiting = nil, pool.waiting - 1 end)
+  end
+  return caller.number
+end
+
 function Pool:call(name, ...)
+  if self.is_closed then return nil, "closed" end
   if self.most_waiting and #self.free == 0 and self.waiting >= self.most_waiting then
     return nil, "full"
   end
-  self.waiting = self.waiting + 1
-  local number
-  do
-    local guard <close> = closing(function() self.waiting = self.waiting - 1 end)
-    number = self.free:receive()
-  end
-  if not number then return nil, "closed" end
+  local caller = {}
   local guard <close> = closing(function()
-    if not self.free:send(number, 0) and self.members[number] then self.members[number]:kill() end
+    local member = self.is_closed and caller.number and self.members[caller.number]
+    leave(self, caller)
+    if member then member:kill() end
   end)
+  local number = await_member(self, caller)
+  if not number or self.is_closed then return nil, "closed" end
   local member, why = living(self, number)
   if not member then return nil, why end
   return member:call(name, ...)
@@ -200,14 +235,15 @@ end
 
 -- Takes no more calls, waits at most so long for those that run, and ends the VMs.
 function Pool:close(timeout)
-  local free = self.free
-  if self.is_closed then return false, "closed" end
-  self.is_closed = true
+  if self.is_closing then return false, "closed" end
+  self.is_closing = true
   local until_then = process.now() + (timeout or math.huge)
+  local function left() return max(0, until_then - process.now()) end
   for _ = 1, #self.members do
-    if not free:receive(until_then - process.now()) then break end
+    if not await_member(self, {}, left) then break end
   end
-  free:close()
+  self.is_closed = true
+  self.hints:close()
   for _, member in ipairs(self.members) do member:kill("its pool was closed", 1) end
   for _, member in ipairs(self.members) do member:join(2) end
   return true

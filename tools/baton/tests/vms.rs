@@ -67,6 +67,7 @@ cases! {
         wrong_arguments_of_a_map_raise,
         a_pool_calls_its_members,
         calls_of_a_pool_run_at_the_same_time_in_different_vms,
+        a_caller_that_is_killed_with_its_turn_passes_it_on,
         a_full_pool_says_so,
         a_member_that_dies_is_started_again,
         without_restart_a_dead_member_stays_dead,

@@ -79,6 +79,9 @@ usage: cargo xtask <command>
   soak foreign [--seconds N] [--seed N] [--release]
                           make random foreign calls for N seconds (600), and check that none
                           is lost
+  soak vms [--seconds N] [--seed N] [--release]
+                          start, use and kill VMs at random for N seconds (600), and check that
+                          nothing is lost or left over; --seed repeats a run
   soak net [--seconds N]  make sockets fail in every way for N seconds (600), and check that
                           nothing is left behind
   soak cluster [--seconds N] [--jobs N]

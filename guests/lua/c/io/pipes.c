@@ -20,10 +20,12 @@ static struct daemons_pipe **find_pipe(struct baton_vm *vm, const FILE *file) {
   return link;
 }
 
+/* The new file is on the top of the stack. */
 FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
   const struct baton_process *process = baton_lua_here(L);
   struct daemons_pipe *pipe = process != NULL && process->daemon ? malloc(sizeof *pipe) : NULL;
   FILE *file;
+  ((struct baton_stream *)lua_touserdata(L, -1))->is_pipe = 1;
   baton_io_flush_all();
   file = popen(command, mode);
   if (pipe == NULL || file == NULL) { /* without memory for a record it is an ordinary pipe */

@@ -130,6 +130,7 @@ static void close_state(struct baton_process *process) {
   /* A C function that has not returned may still write to Lua's memory that it was given. */
   if (vm->outstanding > 0 || baton_ffi_is_calling(vm)) lua_setallocf(L, keep_memory, NULL);
   lua_close(L);
+  last->global = NULL;
 }
 
 /* Whether the calling process, the main one, is being killed. If so, its errors are not

@@ -26,6 +26,43 @@ static const struct baton_movable *kind_of(lua_State *L, int index) {
   return NULL;
 }
 
+/* {======================================================
+** What has left its value
+** ======================================================= */
+
+enum { ON_ITS_WAY, ARRIVED, BACK };
+
+void baton_departed_begin(struct baton_departed *departed,
+    void (*end)(struct baton_departed *departed, int has_arrived)) {
+  departed->references = 2;
+  departed->place = ON_ITS_WAY;
+  departed->end = end;
+}
+
+/* Acquire and release: the last one sees what the other one has written. */
+void baton_departed_drop(struct baton_departed *departed) {
+  if (__atomic_sub_fetch(&departed->references, 1, __ATOMIC_ACQ_REL) == 0)
+    departed->end(departed, __atomic_load_n(&departed->place, __ATOMIC_RELAXED) == ARRIVED);
+}
+
+void baton_departed_arrives(struct baton_departed *departed) {
+  /* Relaxed: the value only asks whether it is BACK */
+  __atomic_store_n(&departed->place, ARRIVED, __ATOMIC_RELAXED);
+  baton_departed_drop(departed);
+}
+
+/* Release: pairs with the acquire of baton_departed_is_back. */
+void baton_departed_returns(struct baton_departed *departed) {
+  __atomic_store_n(&departed->place, BACK, __ATOMIC_RELEASE);
+  baton_departed_drop(departed);
+}
+
+int baton_departed_is_back(const struct baton_departed *departed) {
+  return __atomic_load_n(&departed->place, __ATOMIC_ACQUIRE) == BACK;
+}
+
+/* }====================================================== */
+
 /* The wrapper. What it wraps is its user value. */
 struct wrapper {
   const void *seal; /* must be first */
@@ -44,7 +81,7 @@ int baton_shared_move(lua_State *L) {
   luaL_checkany(L, 1);
   lua_settop(L, 1);
   kind = kind_of(L, 1);
-  if (kind == NULL) luaL_typeerror(L, 1, "what can be moved, such as a buffer,");
+  if (kind == NULL) luaL_typeerror(L, 1, "buffer, file or socket");
   kind->check(L, 1);
   wrapper = lua_newuserdatauv(L, sizeof *wrapper, 1);
   wrapper->seal = baton_lua_seal(BATON_SEALED_MOVED);

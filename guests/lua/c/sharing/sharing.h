@@ -27,6 +27,33 @@ struct baton_movable {
 };
 void baton_move_register(const struct baton_movable *kind);
 
+/*
+** What has left its value: the head of a kind's own record. The message has a reference, and the
+** value that it was taken from has one as well, so that the object can come back. The record ends
+** with its last reference.
+**
+** | place | by | then |
+** |---|---|---|
+** | on its way | baton_departed_begin | |
+** | arrived | baton_departed_arrives, in the VM that received it; or the value takes it back | |
+** | back | baton_departed_returns, by any thread | the value takes it back at its next use |
+*/
+struct baton_departed {
+  int references;
+  int place;
+  /* Frees the record. If the object has not arrived, it has no owner any more, and is closed. By
+     any thread. */
+  void (*end)(struct baton_departed *departed, int has_arrived);
+};
+void baton_departed_begin(
+    struct baton_departed *departed, void (*end)(struct baton_departed *departed, int has_arrived));
+/* Each of these gives a reference back. */
+void baton_departed_arrives(struct baton_departed *departed);
+void baton_departed_returns(struct baton_departed *departed);
+void baton_departed_drop(struct baton_departed *departed);
+/* Whether the object is back, so that the value takes it: by baton_departed_arrives. */
+int baton_departed_is_back(const struct baton_departed *departed);
+
 /* The address of the bytes of the buffer at `index`; NULL if there is another value. `is_const`
    becomes whether they must not be written. Raises an error if the buffer was moved. */
 void *baton_sharing_buffer_at(lua_State *L, int index, int *is_const);

@@ -3,6 +3,8 @@
 ** in them wait as any other.
 */
 #include "vms/vms.h"
+#include "io/io.h"
+#include "modules/modules.h"
 #include "program/program.h"
 #include "sharing/sharing.h"
 
@@ -53,4 +55,6 @@ static int open_module(lua_State *L) {
 void baton_vms_install(void) {
   baton_lua_note_vms(open_module, baton_vms_forget_start, baton_vms_halt_others);
   baton_sharing_install();
+  baton_io_install();
+  baton_modules_install();
 }

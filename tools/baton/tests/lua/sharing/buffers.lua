@@ -261,7 +261,7 @@ function case.misuse_raises()
   check.raises("invalid format option", b.pack, b, "y", 1)
   check.raises("invalid format option", b.unpack, b, "y")
   check.raises("number expected, got string", b.string, b, "x")
-  check.raises("what can be moved, such as a buffer, expected, got table", vm.move, {})
+  check.raises("buffer, file or socket expected, got table", vm.move, {})
   check.raises("value expected", vm.move)
 end
 

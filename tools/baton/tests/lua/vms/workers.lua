@@ -108,6 +108,21 @@ function case.calls_of_a_pool_run_at_the_same_time_in_different_vms()
   pool:close()
 end
 
+function case.a_caller_that_is_killed_with_its_turn_passes_it_on()
+  local pool = vm.pool { module = "vms.modules.functions", size = 1 }
+  local holder = process.spawn({ quiet = true }, function() pool:call "wait" end)
+  check.becomes(holder, "waiting")
+  local first = process.spawn({ quiet = true }, function() pool:call("double", 1) end)
+  check.becomes(first, "waiting")
+  local second = process.spawn(function() return pool:call("double", 2) end)
+  check.becomes(second, "waiting")
+  holder:kill()
+  process.yield() -- the holder ends, and it is the turn of the first one
+  first:kill()
+  check.results("second", { true, 4 }, second:join(10))
+  pool:close(0)
+end
+
 function case.a_full_pool_says_so()
   local pool = vm.pool { module = "vms.modules.functions", size = 1, queue = 1 }
   local busy = process.spawn({ quiet = true }, function() pool:call "wait" end)
