@@ -339,6 +339,8 @@ pub struct Vm {
     fork_waits: AtomicBool,
     /// Notified when `fork_waits` was cleared.
     thawed: Condvar,
+    /// In a simulated run: its place among the VMs of the run (see `ext/turnstile.rs`).
+    seat: OnceLock<ext::turnstile::Seat>,
     /// What the objects that several VMs share know of this VM. Made with its first wait for one.
     life: OnceLock<Arc<api::shared::Life>>,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
@@ -426,6 +428,7 @@ impl Vm {
             retaking: AtomicBool::new(true),
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
+            seat: OnceLock::new(),
             life: OnceLock::new(),
             kept: OnceLock::new(),
             wake_up_timer: WakeUpTimer::new()
@@ -548,18 +551,23 @@ impl Inside<'_> {
     /// });
     /// ```
     pub fn stop(&self) {
-        // Release: pairs with the acquire loads in the carriers' loops.
-        self.slow_reasons
-            .fetch_or(slow_reason::ENDED, Ordering::Release);
-        if let Some(life) = self.life.get() {
-            life.end();
-        }
+        self.note_end();
         let state = self.lock_state();
         state.wake_all();
     }
 }
 
 impl Vm {
+    /// From now on nothing is scheduled, and no object that several VMs share waits for this one.
+    fn note_end(&self) {
+        // Release: pairs with the acquire loads in the carriers' loops.
+        self.slow_reasons
+            .fetch_or(slow_reason::ENDED, Ordering::Release);
+        if let Some(life) = self.life.get() {
+            life.end();
+        }
+    }
+
     /// Whether [`Inside::stop`] has been called.
     pub fn is_stopped(&self) -> bool {
         self.has_ended()

@@ -11,7 +11,7 @@
 //! | in code that reaches no safepoint | the VM is not halted |
 
 use super::fork::{Asks, PATIENCE};
-use crate::vm::{Vm, slow_reason};
+use crate::vm::Vm;
 use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,15 +19,18 @@ use std::time::Duration;
 impl Vm {
     /// Stops the VM for good, from a thread that is none of its carriers. Its processes do not
     /// unwind, and their memory stays. Gives up, and returns `false`, if the owner does not come to
-    /// a safepoint within `patience`.
+    /// a safepoint within `patience`. In a simulated run it is at one, or idle, and its thread
+    /// sleeps for ever.
     pub fn halt(&self, patience: Duration) -> bool {
+        if let Some(seat) = self.seat.get() {
+            self.halt_in_turnstile(seat);
+            return true;
+        }
         let until = Instant::now() + patience;
         let mut asks = Asks::default();
         loop {
             if let Some(mut state) = self.try_with_nobody_inside(None, &mut asks) {
-                // Release: pairs with the acquire loads in the carriers' loops.
-                self.slow_reasons
-                    .fetch_or(slow_reason::ENDED, Ordering::Release);
+                self.note_end();
                 state.owner = None;
                 state.wake_all();
                 self.thawed.notify_all();

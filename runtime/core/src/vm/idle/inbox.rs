@@ -3,6 +3,7 @@
 use crate::sched::WakeReason;
 use crate::spin::Source;
 use crate::trace::What;
+use crate::vm::ext::turnstile::Idled;
 use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Notify;
@@ -244,12 +245,16 @@ impl Inside<'_> {
         } else {
             AfterReport::WaitUntil(deadline)
         } {
-            AfterReport::WaitUntil(deadline) if self.pass_time(deadline) => {}
-            AfterReport::WaitUntil(deadline) => {
-                self.trace_idle(true);
-                self.wait(source, deadline);
-                self.trace_idle(false);
-            }
+            AfterReport::WaitUntil(deadline) => match self.idle_among_vms(deadline, dead) {
+                Idled::Over => {}
+                Idled::Outside(until) => self.wait(source, Some(until)),
+                Idled::Alone if self.pass_time(deadline) => {}
+                Idled::Alone => {
+                    self.trace_idle(true);
+                    self.wait(source, deadline);
+                    self.trace_idle(false);
+                }
+            },
             AfterReport::HasEnded => {}
         }
         if dead {
