@@ -81,6 +81,13 @@ fn explain(call: &Call, seed: u64, known: Option<Failure>, ending: Option<Ending
         );
         return;
     };
+    if recording.has_several_vms() {
+        eprintln!(
+            "baton: the run has several VMs: the seed {seed} repeats it, and its switches are not \
+             explained"
+        );
+        return;
+    }
     if let Some(run) = recorded {
         runs.expect(run.took);
     }
