@@ -116,6 +116,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::{Choice, Order, Standing};
+    use crate::vm::ext::simulation::first_number;
     use baton_sys::clock::Instant;
 
     const NOW: Instant = Instant::from_nanos(100);
@@ -175,7 +176,7 @@ mod tests {
             (0..100).map(|_| one()).collect::<Vec<u32>>()
         };
         let mean = |first| turns(first).iter().sum::<u32>() / 100;
-        let means = (1..50).map(|n| mean(n * 0x9E37_79B9_7F4A_7C15));
+        let means = (1..50).map(|seed| mean(first_number(seed)));
         let (least, most) = means.fold((u32::MAX, 0), |(least, most), mean| {
             (least.min(mean), most.max(mean))
         });
