@@ -152,7 +152,10 @@ impl LuaGuest {
     /// What the processes of another VM are doing. `of` says which VM it is.
     pub(crate) fn describe(vm: &Vm, of: &str) -> String {
         let processes = vm.look(PATIENCE, |view| Self::write_processes(view));
-        format!("baton: processes of {of}\n{}", processes.unwrap_or_default())
+        format!(
+            "baton: processes of {of}\n{}",
+            processes.unwrap_or_default()
+        )
     }
 
     /// Which VM this is, for reports. The program's first one has no name.

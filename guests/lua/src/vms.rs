@@ -60,7 +60,9 @@ fn remove(id: u64) -> Option<Listed> {
 fn has_ended(id: u64) {
     let record = {
         let mut list = LIST.lock();
-        let ended = list.iter_mut().find(|listed| listed.id == id && !listed.is_closing);
+        let ended = list
+            .iter_mut()
+            .find(|listed| listed.id == id && !listed.is_closing);
         ended.map(|ended| {
             ended.is_closing = true;
             ended.guest.record
@@ -113,11 +115,13 @@ unsafe extern "C" fn baton_vms_start(
     // SAFETY: the caller's conditions.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     // SAFETY: the caller's conditions.
-    unsafe { start(starter, record, main, id, &name, usize::try_from(cpu).ok()) }.unwrap_or_else(|why| {
-        // SAFETY: the caller's condition.
-        unsafe { crate::bridge::write_message(message, size, &why) };
-        0
-    })
+    unsafe { start(starter, record, main, id, &name, usize::try_from(cpu).ok()) }.unwrap_or_else(
+        |why| {
+            // SAFETY: the caller's condition.
+            unsafe { crate::bridge::write_message(message, size, &why) };
+            0
+        },
+    )
 }
 
 /// # Safety
@@ -132,7 +136,8 @@ unsafe fn start(
 ) -> Result<u64, String> {
     // From here on, dropping the guest frees the record.
     let guest = Arc::new(LuaGuest::beside(record as usize, name.to_owned()));
-    let vm = Vm::new(Arc::clone(&guest) as Arc<dyn Guest>).map_err(|error| format!("cannot start a VM: {error}"))?;
+    let vm = Vm::new(Arc::clone(&guest) as Arc<dyn Guest>)
+        .map_err(|error| format!("cannot start a VM: {error}"))?;
     if starter.is_simulated() {
         vm.simulate_beside(starter, id);
     }
@@ -171,7 +176,11 @@ unsafe fn start(
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
-    let found = LIST.lock().iter().find(|listed| listed.id == id).map(|listed| Arc::clone(&listed.vm));
+    let found = LIST
+        .lock()
+        .iter()
+        .find(|listed| listed.id == id)
+        .map(|listed| Arc::clone(&listed.vm));
     let is_over = found.is_none_or(|vm| vm.halt(Duration::from_nanos(nanoseconds)));
     if is_over {
         has_ended(id);
@@ -221,9 +230,14 @@ unsafe extern "C" fn baton_vms_each(
 /// All VMs but this one, with their guests if they are beside the first one.
 fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<LuaGuest>>)> {
     let list = LIST.lock();
-    let beside = list.iter().map(|listed| (Arc::clone(&listed.vm), Some(Arc::clone(&listed.guest))));
+    let beside = list
+        .iter()
+        .map(|listed| (Arc::clone(&listed.vm), Some(Arc::clone(&listed.guest))));
     let first = crate::inside::program().map(|vm| (Arc::clone(vm), None));
-    beside.chain(first).filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own)).collect()
+    beside
+        .chain(first)
+        .filter(|(vm, _)| !std::ptr::eq(Arc::as_ptr(vm), own))
+        .collect()
 }
 
 /// Whether no VM can ever run again: each waits for another one. `own` is marked as stuck.

@@ -84,8 +84,14 @@ fn a_check_before_an_act_is_found() {
 fn a_deadlock_across_vms_is_found_and_names_what_each_waits_for() {
     assert_is_found("abba", "deadlock: no process can ever run again");
     let (told, _) = found("simulation/vms/abba.lua");
-    assert!(told.contains("processes of VM 'one'") || told.contains("(VM 'one')"), "{told}");
-    assert!(told.contains("processes of VM 'two'") || told.contains("(VM 'two')"), "{told}");
+    assert!(
+        told.contains("processes of VM 'one'") || told.contains("(VM 'one')"),
+        "{told}"
+    );
+    assert!(
+        told.contains("processes of VM 'two'") || told.contains("(VM 'two')"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -84,7 +84,9 @@ fn os_exit_in_a_vm_ends_the_program() {
 fn the_program_ends_beside_busy_vms() {
     let busy = "for _ = 1, 3 do vm.spawn(function() while true do end end) end\n";
     run(&format!("{busy} os.exit(5)")).ends_with(5).quietly();
-    run(&format!("{busy} os.exit(6, true)")).ends_with(6).quietly();
+    run(&format!("{busy} os.exit(6, true)"))
+        .ends_with(6)
+        .quietly();
     run(&format!("{busy} error 'enough'"))
         .ends_with(1)
         .complained("enough");
@@ -105,12 +107,14 @@ fn sigint_ends_a_program_whose_vms_compute() {
 
 #[test]
 fn a_deadlock_across_vms_is_reported_with_the_processes_of_all() {
-    let outcome = run("local requests, answers = vm.channel { name = 'requests' }, vm.channel { \
+    let outcome = run(
+        "local requests, answers = vm.channel { name = 'requests' }, vm.channel { \
          name = 'answers' }
          vm.spawn({ name = 'server' }, function(requests, answers)
            answers:send(requests:receive())
          end, requests, answers)
-         answers:receive()");
+         answers:receive()",
+    );
     outcome
         .ends_with(1)
         .complained("deadlock: no process can ever run again")

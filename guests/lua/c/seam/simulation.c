@@ -11,13 +11,15 @@
 #include "seam/internals.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 int baton_simulated;
 
@@ -60,9 +62,9 @@ static void fix_buffers(void) {
 
 void baton_lua_simulate(uint64_t seed, void (*failed)(int status)) {
   fix_buffers();
-  /* Otherwise the arena of a thread, and so its addresses, depend on which threads the allocator
-     has seen at the same time. */
-  mallopt(M_ARENA_MAX, 1);
+#if defined(__GLIBC__)
+  mallopt(M_ARENA_MAX, 1); /* one heap for the threads of all VMs, of which one runs at a time */
+#endif
   after_failure = failed;
   baton_simulated = 1;
   run_seed = seed;
@@ -110,10 +112,9 @@ unsigned baton_lua_hash_seed(const void *heap) {
       (uint64_t)(uintptr_t)heap ^ mix((uint64_t)(uintptr_t)&run_seed) ^ mix(baton_now()));
 }
 
-/* Called when the library math is open. Each VM draws other numbers. */
-void baton_lua_seed_random(lua_State *L) {
-  const struct baton_process *process = baton_lua_here(L);
-  const uint64_t number = process != NULL ? process->vm->number : 0;
+/* Called when the library math is open. Each VM draws other numbers; the first one has the number
+   0. */
+void baton_lua_seed_random(lua_State *L, uint64_t number) {
   if (!baton_simulated) return;
   lua_getglobal(L, "math");
   lua_getfield(L, -1, "randomseed");

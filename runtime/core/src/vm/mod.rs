@@ -9,6 +9,7 @@
 //! | for | methods | where |
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`record`](Vm::record), [`run`](Vm::run) | any thread, in this order |
+//! | its life in the simulated run of another VM | [`simulate_beside`](Vm::simulate_beside), [`run_in_turn`](Vm::run_in_turn) | a process of that run |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
 //! | its end by others | [`halt`](Vm::halt) | any thread that is none of its carriers |
 //! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`resume`](Inside::resume), [`forget`](Inside::forget) | inside |

@@ -13,7 +13,7 @@
 //! therefore a possible real run, and the seed repeats it.
 
 use super::recorder::{Recorder, StepOutcome};
-use super::turnstile::Seat;
+use super::turnstile::{Seat, first_number};
 use crate::recording::{Recording, SwitchCause};
 use crate::sched::ProcessId;
 use crate::spin::PolicyName;
@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The virtual time of one step.
-pub(super) const STEP: Duration = Duration::from_micros(1);
+const STEP: Duration = Duration::from_micros(1);
 
 /// The most steps from one safepoint to the next.
 const MOST_STEPS: u64 = 100;
@@ -247,6 +247,11 @@ impl Vm {
         if self.is_simulated() { now - STEP } else { now }
     }
 
+    /// When a deadline takes effect in a simulated run.
+    pub(in crate::vm) fn effect_of(deadline: Instant) -> Instant {
+        deadline + STEP
+    }
+
     /// In a simulated run without a runnable process, lets the time jump to `deadline`. Returns
     /// whether it did.
     pub(in crate::vm) fn pass_time(&self, deadline: Option<Instant>) -> bool {
@@ -297,13 +302,4 @@ impl Inner {
     fn chance(&mut self) -> f64 {
         (self.next_random() >> 11) as f64 / (1_u64 << 53) as f64
     }
-}
-
-/// The first state of the generator, which must not be 0. Adjacent seeds give unrelated states
-/// (splitmix64).
-pub(super) fn first_number(seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (mixed ^ (mixed >> 31)).max(1)
 }

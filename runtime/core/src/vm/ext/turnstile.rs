@@ -14,269 +14,46 @@
 //! | a -> b | a's turn is over, or a is idle; the seed chooses b | `hand_on` |
 //! | a -> b | a has ended | `Turnstile::leave` |
 //! | a -> b -> a | a looks at the state of b, which does nothing else | `Turnstile::lend` |
-//! | a -> a | a halts b, which is never released again | `Turnstile::remove` |
+//! | a -> a | a halts b, which is never released again | `Seat::remove` |
 //!
 //! **A run repeats itself.** A VM changes nothing that another one can see, but while it is
-//! released. Its beginning and its end are no exceptions: the thread that starts a home thread waits
-//! until that waits here, and a thread that has ended is joined before the next VM goes on, so that
-//! they do not use the program's allocator beside it. The choice depends on what VMs are ready to
-//! do, on the virtual time and on the seed, and all of them are the same in each run. Time advances
-//! by the steps of the released VM, and jumps to the earliest deadline of all VMs when none can go
-//! on.
+//! released. Its beginning and its end are no exceptions. The thread that starts a home thread
+//! waits until that waits here, and a thread that has ended is joined before the next VM goes on.
+//! So they do not use the program's allocator beside another VM. The choice depends on what VMs are
+//! ready to do, on the virtual time and on the seed, and all of them are the same in each run. Time
+//! advances by the steps of the released VM, and jumps to the earliest deadline of all VMs when
+//! none can go on.
 //!
 //! **No wake-up is lost.** What is posted to a VM that waits here is in its inbox, and the next
 //! choice reads all inboxes. Only if no VM can go on before something comes from outside (a signal,
 //! say), the released VM waits in its poller. It looks at the others every [`OUTSIDE`], since what
 //! comes may be for one of them.
 //!
-//! The mutex is a leaf: its holder takes no other lock. (`order.rs` is pure.)
+//! The mutex is a leaf: its holder takes no other lock. `turnstile/turns.rs` has the VMs and who is
+//! released, and `turnstile/order.rs` chooses: it is pure.
 
 mod order;
+mod turns;
 
-use self::order::{Choice, Order, Standing};
-use super::simulation::{STEP, first_number};
+pub(in crate::vm) use self::order::first_number;
+pub(in crate::vm) use self::turns::Idled;
+
+use self::order::Standing;
+use self::turns::{Member, Turns, Turnstile};
 use crate::recording::Recording;
-use crate::vm::{Inside, Vm, request};
+use crate::vm::{Inside, Vm};
 use baton_sys::clock::{self, Instant};
-use baton_sys::forking::{Child, ForkMutex};
-use baton_sys::gate;
-use baton_sys::thread::{self, Joinable};
+use baton_sys::forking::Child;
+use baton_sys::{gate, thread};
 use std::io;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-
-/// How long a VM waits for something from outside before it looks at the other VMs.
-const OUTSIDE: Duration = Duration::from_millis(10);
 
 /// A VM's place in the turnstile of its run.
 #[derive(Debug)]
 pub(in crate::vm) struct Seat {
     turnstile: Arc<Turnstile>,
     number: u64,
-}
-
-#[derive(Debug)]
-struct Turnstile {
-    seed: u64,
-    state: ForkMutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    order: Order,
-    members: Vec<Member>,
-    /// The number of the VM that is released.
-    released: u64,
-    /// The VM that has released another one only for a look.
-    lender: Option<u64>,
-    /// Threads of VMs that have ended. The next VM that goes on joins them.
-    ended: Vec<Joinable>,
-    /// What records the first VM.
-    recording: Option<Recording>,
-}
-
-/// A VM that has not ended.
-#[derive(Debug)]
-struct Member {
-    number: u64,
-    vm: Weak<Vm>,
-    standing: Standing,
-    /// Another VM's posts make it ready.
-    takes_posts: bool,
-    /// It has begun, so its thread waits where its state may be read.
-    has_begun: bool,
-    /// Its thread waits, or has waited, for its turn.
-    has_come: bool,
-    released: Arc<Condvar>,
-    thread: Option<Joinable>,
-}
-
-/// What has become of the wait of an idle VM.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::vm) enum Idled {
-    /// There is no other VM. It waits by itself.
-    Alone,
-    /// It is over.
-    Over,
-    /// It is for something from outside. The VM waits for that up to this time.
-    Outside(Instant),
-}
-
-impl Member {
-    fn new(number: u64, vm: Weak<Vm>) -> Member {
-        Member {
-            number,
-            vm,
-            standing: Standing::MayRun,
-            takes_posts: false,
-            has_begun: false,
-            has_come: false,
-            released: Arc::default(),
-            thread: None,
-        }
-    }
-
-    fn standing(&self) -> Standing {
-        let has_news = || self.vm.upgrade().is_some_and(|vm| vm.has_news());
-        if self.takes_posts && has_news() {
-            return Standing::MayRun;
-        }
-        self.standing
-    }
-}
-
-impl State {
-    fn find(&mut self, number: u64) -> Option<&mut Member> {
-        self.members.iter_mut().find(|member| member.number == number)
-    }
-
-    fn remove(&mut self, number: u64) -> Option<Member> {
-        let mut all = self.members.iter();
-        let place = all.position(|member| member.number == number)?;
-        Some(self.members.remove(place))
-    }
-
-    /// Chooses a VM, after the time has passed that none can use. `Err`: it waits for the world.
-    fn choose(&mut self) -> Result<u64, u64> {
-        loop {
-            let now = Instant::now();
-            let standings: Vec<_> = self.members.iter().map(Member::standing).collect();
-            let number = |place: usize| self.members[place].number;
-            match self.order.choose(&standings, now) {
-                Choice::GoesOn(place) => return Ok(number(place)),
-                Choice::Later(until) => clock::advance(until - now),
-                Choice::Outside(Some(place)) => return Err(number(place)),
-                Choice::Outside(None) => return Err(self.released),
-            }
-        }
-    }
-
-    /// Lets a VM go on.
-    fn release(&mut self, number: u64) {
-        self.released = number;
-        if let Some(member) = self.find(number) {
-            member.released.notify_all();
-        }
-    }
-}
-
-impl Turnstile {
-    fn new(seed: u64) -> Turnstile {
-        Turnstile {
-            seed,
-            state: ForkMutex::new(State::new(seed)),
-        }
-    }
-
-    /// Waits until a VM is released. If it is halted, that never happens.
-    fn await_release<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        number: u64,
-        at: Option<&Inside<'_>>,
-    ) {
-        let Some(member) = state.find(number) else {
-            return;
-        };
-        member.has_come = true;
-        member.has_begun = at.is_some();
-        let released = Arc::clone(&member.released);
-        released.notify_all(); // the thread that started this one may wait for it
-        loop {
-            while state.released != number {
-                state = released.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            let Some((lender, inside)) = state.lender.take().zip(at) else {
-                break;
-            };
-            drop(state);
-            inside.serve_lent_turn();
-            state = self.state.lock();
-            state.release(lender);
-        }
-        let ended = std::mem::take(&mut state.ended);
-        drop(state);
-        ended.into_iter().for_each(Joinable::join);
-    }
-
-    /// Ends the turn of a VM that stands so, until it is released again.
-    fn hand_on<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        number: u64,
-        standing: Standing,
-        inside: &Inside<'_>,
-    ) -> Idled {
-        if let Some(member) = state.find(number) {
-            member.standing = standing;
-        }
-        let chosen = state.choose();
-        state.order.begin_turn();
-        if chosen == Err(number) {
-            return Idled::Outside(Instant::now() + OUTSIDE);
-        }
-        let (Ok(next) | Err(next)) = chosen;
-        state.release(next);
-        self.await_release(state, number, Some(inside));
-        Idled::Over
-    }
-
-    /// The VM has ended. Called last by its home thread.
-    fn leave(&self, number: u64) {
-        let mut state = self.state.lock();
-        let Some(member) = state.remove(number) else {
-            return;
-        };
-        let Member { thread, vm, .. } = member;
-        drop(vm); // this frees the VM's memory
-        state.ended.extend(thread);
-        let Some(first) = state.members.first().map(|member| member.number) else {
-            return;
-        };
-        let next = match state.choose() {
-            Ok(next) => next,
-            // It looks again whether this is a deadlock.
-            Err(none) if none == number => first,
-            Err(next) => next,
-        };
-        state.order.begin_turn();
-        state.release(next);
-    }
-
-    /// Lets a VM that waits here serve looks, and waits until it has. Called by a process of the
-    /// VM that is released.
-    fn lend(&self, number: u64) {
-        let mut state = self.state.lock();
-        let me = state.released;
-        let may_look = state.find(number).is_some_and(|member| member.has_begun);
-        let Some(released) = state.find(me).map(|me| Arc::clone(&me.released)) else {
-            return;
-        };
-        if !may_look || me == number {
-            return;
-        }
-        state.lender = Some(me);
-        state.release(number);
-        while state.released != me {
-            state = released.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-impl State {
-    fn new(seed: u64) -> State {
-        State {
-            // Another sequence than that of the first VM.
-            order: Order::new(first_number(!seed)),
-            members: Vec::new(),
-            released: 0,
-            lender: None,
-            ended: Vec::new(),
-            recording: None,
-        }
-    }
 }
 
 impl Seat {
@@ -288,14 +65,16 @@ impl Seat {
         }
     }
 
-    /// Takes the place of a VM that runs on a thread of its own choice, as the first one does. It is
-    /// released. Not if the VM has its place already.
+    /// Takes the place of a VM that runs on a thread of its own choice, as the first one does. It
+    /// is released. Not if the VM has its place already.
     pub(in crate::vm) fn take(&self, vm: &Arc<Vm>) -> bool {
         let mut state = self.turnstile.state.lock();
         if state.find(self.number).is_some() {
             return false;
         }
-        state.members.push(Member::new(self.number, Arc::downgrade(vm)));
+        state
+            .members
+            .push(Member::new(self.number, Arc::downgrade(vm)));
         state.released = self.number;
         true
     }
@@ -307,7 +86,10 @@ impl Seat {
 
     /// A halted VM is never released again.
     pub(in crate::vm) fn remove(&self) {
-        let removed = self.turnstile.state.lock().remove(self.number);
+        let mut state = self.turnstile.state.lock();
+        let removed = state.remove(self.number);
+        self.turnstile.note_members(&state);
+        drop(state);
         drop(removed);
     }
 
@@ -317,9 +99,12 @@ impl Seat {
 
     /// In a fork's child, this VM is alone.
     pub(in crate::vm) fn renew_in_child(&self, child: &Child, vm: &Arc<Vm>) {
-        let mut state = State::new(self.turnstile.seed);
-        state.members.push(Member::new(self.number, Arc::downgrade(vm)));
+        let mut state = Turns::new(self.turnstile.seed);
+        state
+            .members
+            .push(Member::new(self.number, Arc::downgrade(vm)));
         state.released = self.number;
+        self.turnstile.note_members(&state);
         self.turnstile.state.renew_in_child(child, state);
     }
 }
@@ -367,7 +152,10 @@ impl Vm {
             if let Some(recording) = state.recording {
                 recording.note_several_vms();
             }
-            state.members.push(Member::new(number, Arc::downgrade(&self)));
+            state
+                .members
+                .push(Member::new(number, Arc::downgrade(&self)));
+            turnstile.note_members(&state);
         }
         let of_thread = Arc::clone(&turnstile);
         let started = thread::start_joinable(name, stack_size, move || {
@@ -376,7 +164,10 @@ impl Vm {
             of_thread.leave(number);
         });
         let mut state = turnstile.state.lock();
-        let thread = started.inspect_err(|_| drop(state.remove(number)))?;
+        let thread = started.inspect_err(|_| {
+            drop(state.remove(number));
+            turnstile.note_members(&state);
+        })?;
         let Some(released) = state.find(number).map(|member| {
             member.thread = Some(thread);
             Arc::clone(&member.released)
@@ -389,28 +180,24 @@ impl Vm {
         Ok(())
     }
 
+    /// The place of this VM, if there are other ones.
+    fn shared_seat(&self) -> Option<&Seat> {
+        self.seat.get().filter(|seat| seat.turnstile.has_several())
+    }
+
     /// Counts steps that this VM has made.
     pub(super) fn count_for_turn(&self, steps: u32) {
-        if let Some(seat) = self.seat.get() {
+        if let Some(seat) = self.shared_seat() {
             seat.turnstile.state.lock().order.count(steps);
         }
     }
 
     /// The most steps until the next safepoint, so that the turn ends when its steps are made.
     pub(super) fn steps_of_turn(&self) -> u32 {
-        let Some(seat) = self.seat.get() else {
-            return u32::MAX;
-        };
-        let state = seat.turnstile.state.lock();
-        match state.members.len() {
-            0 | 1 => u32::MAX,
-            _ => state.order.steps_left(),
-        }
-    }
-
-    /// Something has come for this VM that its owner has not taken in.
-    fn has_news(&self) -> bool {
-        !self.inbox.is_empty() || self.signal_is_due()
+        self.shared_seat().map_or(u32::MAX, |seat| {
+            let state = seat.turnstile.state.lock();
+            state.order.steps_left()
+        })
     }
 
     /// Halts this VM, which waits in its turnstile.
@@ -434,21 +221,24 @@ impl Inside<'_> {
     /// turn.
     #[cold]
     pub(in crate::vm) fn end_turn_if_due(&self) {
-        let Some(seat) = self.seat.get() else {
+        let Some(seat) = self.shared_seat() else {
             return;
         };
         let state = seat.turnstile.state.lock();
-        if state.members.len() > 1 && state.order.is_over() {
-            let _ = seat.turnstile.hand_on(state, seat.number, Standing::MayRun, self);
+        if state.order.is_over() {
+            let _ = seat
+                .turnstile
+                .hand_on(state, seat.number, Standing::MayRun, self);
         }
     }
 
-    /// Lets other VMs of a simulated run go on, as no process of this one can. Its earliest deadline
-    /// is `deadline`. Without one, `is_dead` says that nothing from outside can wake a process.
-    pub(in crate::vm) fn idle_among_vms(&self, deadline: Option<Instant>, is_dead: bool) -> Idled {
-        let standing = match deadline {
+    /// Lets other VMs of a simulated run go on, as no process of this one can. Its earliest
+    /// deadline takes effect at `until`. Without one, `is_dead` says that nothing from outside can
+    /// wake a process.
+    pub(in crate::vm) fn idle_among_vms(&self, until: Option<Instant>, is_dead: bool) -> Idled {
+        let standing = match until {
             None if !is_dead => Standing::WaitsForOutside,
-            _ => Standing::Waits(deadline.map(|deadline| deadline + STEP)),
+            _ => Standing::Waits(until),
         };
         self.wait_among_vms(standing, true)
     }
@@ -463,13 +253,10 @@ impl Inside<'_> {
     }
 
     fn wait_among_vms(&self, standing: Standing, takes_posts: bool) -> Idled {
-        let Some(seat) = self.seat.get() else {
+        let Some(seat) = self.shared_seat() else {
             return Idled::Alone;
         };
         let mut state = seat.turnstile.state.lock();
-        if state.members.len() < 2 {
-            return Idled::Alone;
-        }
         if let Some(member) = state.find(seat.number) {
             member.takes_posts = takes_posts;
         }
@@ -478,12 +265,5 @@ impl Inside<'_> {
             member.takes_posts = false;
         }
         idled
-    }
-
-    /// Serves looks in a turn that was lent for that.
-    fn serve_lent_turn(&self) {
-        // AcqRel: pairs with the release in `request`.
-        let requests = self.requests.fetch_and(!request::LOOK, Ordering::AcqRel);
-        self.serve_looks_if_asked(requests);
     }
 }

@@ -123,8 +123,7 @@ impl Vm {
     /// Sets a bit of the requests, and makes the owner read it. Async-signal-safe.
     pub(in crate::vm) fn request(&self, bit: u32) {
         // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
-        self.requests
-            .fetch_or(bit, Ordering::Release);
+        self.requests.fetch_or(bit, Ordering::Release);
         match self.park.notify() {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
@@ -245,16 +244,18 @@ impl Inside<'_> {
         } else {
             AfterReport::WaitUntil(deadline)
         } {
-            AfterReport::WaitUntil(deadline) => match self.idle_among_vms(deadline, dead) {
-                Idled::Over => {}
-                Idled::Outside(until) => self.wait(source, Some(until)),
-                Idled::Alone if self.pass_time(deadline) => {}
-                Idled::Alone => {
-                    self.trace_idle(true);
-                    self.wait(source, deadline);
-                    self.trace_idle(false);
+            AfterReport::WaitUntil(deadline) => {
+                match self.idle_among_vms(deadline.map(Vm::effect_of), dead) {
+                    Idled::Over => {}
+                    Idled::Outside(until) => self.wait(source, Some(until)),
+                    Idled::Alone if self.pass_time(deadline) => {}
+                    Idled::Alone => {
+                        self.trace_idle(true);
+                        self.wait(source, deadline);
+                        self.trace_idle(false);
+                    }
                 }
-            },
+            }
             AfterReport::HasEnded => {}
         }
         if dead {

@@ -64,8 +64,8 @@ impl Order {
         let ready = all.iter().filter(|standing| may_run(standing)).count() as u64;
         if ready > 0 {
             let chosen = (self.next() % ready) as usize;
-            let places = (0..all.len()).filter(|&place| may_run(&all[place]));
-            return Choice::GoesOn(places.skip(chosen).next().unwrap_or(0));
+            let mut places = (0..all.len()).filter(|&place| may_run(&all[place]));
+            return Choice::GoesOn(places.nth(chosen).unwrap_or(0));
         }
         let times = all.iter().filter_map(|standing| match *standing {
             Standing::Waits(until) => until,
@@ -113,10 +113,18 @@ impl Order {
     }
 }
 
+/// The first state of the generator, which must not be 0. Adjacent seeds give unrelated states
+/// (splitmix64).
+pub(in crate::vm) fn first_number(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (mixed ^ (mixed >> 31)).max(1)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Order, Standing};
-    use crate::vm::ext::simulation::first_number;
+    use super::{Choice, Order, Standing, first_number};
     use baton_sys::clock::Instant;
 
     const NOW: Instant = Instant::from_nanos(100);
