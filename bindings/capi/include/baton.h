@@ -388,6 +388,9 @@ BATON_ANY_THREAD const struct baton_turn *baton_turn_new(const char *name);
 BATON_ANY_THREAD int baton_turn_try(const struct baton_turn *turn);
 /* Waits for it. Returns a baton_reason: the calling process has it if that is BATON_DONE. */
 BATON_INSIDE uint32_t baton_turn_take(const void *vm, const struct baton_turn *turn);
+/* In a simulated run, a pause for a thread that calls baton_turn_try again and again: time passes,
+   and other VMs go on. */
+BATON_INSIDE void baton_turn_pause(const void *vm, uint64_t nanoseconds);
 /* Gives it to the next one. By whoever has it. */
 BATON_ANY_THREAD void baton_turn_give(const struct baton_turn *turn);
 

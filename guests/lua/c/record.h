@@ -91,8 +91,10 @@ struct baton_vm {
   void *set_aside, *seen_last;
   const char *progname;
   int pid;                     /* of the program, or of the fork's child that has the VM */
+  uint64_t number;             /* among the program's VMs; 0: the first one */
   /* in a simulated run: steps between two safepoints, and until the next one (simulation.c) */
   uint32_t steps, steps_left;
+  uint64_t steps_since;        /* steps since the last safepoint that was due */
   struct baton_use *busy[1 << BATON_BUSY_BITS]; /* hash table by object (see objects_in_use.c) */
   int busy_count;
   uint64_t collections;        /* how often the collector began or continued after a finalizer */

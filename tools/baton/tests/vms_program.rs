@@ -228,15 +228,3 @@ fn a_vm_that_is_not_the_first_may_fork() {
     ));
     outcome.succeeds().wrote("true\t7\n");
 }
-
-#[test]
-fn a_simulated_run_has_one_vm() {
-    let outcome = baton()
-        .arg("--simulate")
-        .arg("1")
-        .code("require('baton.vm').spawn(print)")
-        .run();
-    outcome
-        .ends_with(1)
-        .complained("a simulated run has one VM");
-}

@@ -65,9 +65,14 @@ int baton_turns_are_others(const struct baton_process *process, const struct bat
 }
 
 /* While the state is being closed, no process waits any more. So its thread does. */
-static void take_without_waiting(const struct baton_turn *turn) {
+static void take_without_waiting(const struct baton_vm *vm, const struct baton_turn *turn) {
   const struct timespec moment = {0, 200000};
-  while (!baton_turn_try(turn)) nanosleep(&moment, NULL);
+  while (!baton_turn_try(turn)) {
+    if (baton_simulated)
+      baton_turn_pause(vm->executor, (uint64_t)moment.tv_nsec);
+    else
+      nanosleep(&moment, NULL);
+  }
 }
 
 static void end(struct baton_process *process) {
@@ -86,7 +91,7 @@ static void take(lua_State *L, struct baton_process *process, const struct baton
   struct baton_wake wake = {BATON_DONE, 0, 0};
   while (!baton_turn_try(turn)) {
     if (process->vm->closing) {
-      take_without_waiting(turn);
+      take_without_waiting(process->vm, turn);
       return;
     }
     lua_unlock(L);

@@ -44,7 +44,7 @@ void baton_lua_note_vms(lua_CFunction open, void (*free)(struct baton_vm *vm),
 void baton_lua_openlibs(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   luaL_openlibs(L);
-  baton_lua_seed_random(L);
+  baton_lua_seed_random(L, process != NULL ? process->vm->number : 0);
   baton_lua_open_io(L);
   baton_lua_open_warn(L);
   baton_lua_note_function(baton_lua_write_text);

@@ -191,7 +191,7 @@ int baton_lua_is_in_finalizer(const struct baton_process *process);
 /* simulation.c */
 /* Whether this is a simulated run. Set before there is a Lua state. */
 extern __attribute__((visibility("hidden"))) int baton_simulated;
-void baton_lua_seed_random(lua_State *L);
+void baton_lua_seed_random(lua_State *L, uint64_t number);
 
 /* objects_in_use.c */
 /* From here until it ends, a call of the process runs beside others and uses `object`, which may be

@@ -69,8 +69,8 @@ static struct baton_vm_start *make_start(lua_State *L, struct baton_block *block
 
 /* Makes the records and starts the VM, which owns `start` from then on. Returns its id, or 0 and a
    message. */
-static uint64_t start_with(
-    struct baton_vm_start *start, uint64_t memory, int cpu, char *message, size_t size) {
+static uint64_t start_with(const struct baton_vm *starter, struct baton_vm_start *start,
+    uint64_t memory, int cpu, char *message, size_t size) {
   struct baton_vm *vm = baton_lua_make_vm("baton");
   struct baton_process *main;
   uint64_t id;
@@ -85,8 +85,9 @@ static uint64_t start_with(
     return 0;
   }
   baton_turns_turn_on();
-  start->id = baton_vms_next_id();
-  id = baton_vms_start(vm, main, start->id, start->name, cpu, message, size);
+  vm->number = start->id = baton_vms_next_id();
+  id = baton_vms_start(
+      starter->executor, vm, main, start->id, start->name, cpu, message, size);
   if (id == 0) free(main); /* the rest was freed with the executor */
   return id;
 }
@@ -103,8 +104,6 @@ int baton_vms_start_one(lua_State *L) {
     lua_pushstring(L, message);
     return 2;
   }
-  if (baton_simulated)
-    return luaL_error(L, "a simulated run has one VM, as its seed would not repeat the others");
   baton_lua_check_memory(L);
   block = baton_copy_out(L, 4 + BATON_LINKS, lua_gettop(L) - 3 - BATON_LINKS, "value");
   if (block == NULL) return lua_error(L);
@@ -112,7 +111,8 @@ int baton_vms_start_one(lua_State *L) {
   if (start == NULL)
     baton_block_free(block);
   else
-    id = start_with(start, (uint64_t)memory, (int)cpu, message, sizeof message);
+    id = start_with(baton_lua_here(L)->vm, start, (uint64_t)memory, (int)cpu, message,
+        sizeof message);
   if (id == 0) {
     lua_pushnil(L);
     lua_pushstring(L, message);

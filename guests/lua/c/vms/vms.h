@@ -23,8 +23,8 @@ void baton_vms_closes(struct baton_vm *vm);
 ** ======================================================= */
 
 uint64_t baton_vms_next_id(void);
-uint64_t baton_vms_start(struct baton_vm *vm, struct baton_process *main, uint64_t id,
-    const char *name, int cpu, char *message, size_t size);
+uint64_t baton_vms_start(const void *starter, struct baton_vm *vm, struct baton_process *main,
+    uint64_t id, const char *name, int cpu, char *message, size_t size);
 int baton_vms_halt(uint64_t id, uint64_t nanoseconds);
 void baton_vms_halt_others(const void *executor);
 int baton_vms_is_idle(uint64_t id);

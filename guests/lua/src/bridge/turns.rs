@@ -5,6 +5,7 @@ use baton_core::shared::SharedChannel;
 use baton_core::shared::channel::{Message, Received, Sent};
 use baton_core::vm::{Inside, Sleeper, Vm, wake_from_outside};
 use std::ffi::{CStr, c_char, c_int};
+use std::time::Duration;
 
 /// The right to call into the module. It is in the channel while no VM has it.
 pub(crate) struct Right;
@@ -52,6 +53,15 @@ extern "C" fn baton_turn_take(vm: &Vm, turn: &Turn) -> u32 {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     vm.receive_shared(turn, Deadline::Never).0 as u32
+}
+
+/// In a simulated run: a pause for a thread that waits for another VM's turn to end, while its own
+/// VM lets no other process run.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_turn_pause(vm: &Vm, nanoseconds: u64) {
+    // SAFETY: as in `baton_turn_take`.
+    unsafe { Inside::assume(vm) }.pause_among_vms(Duration::from_nanos(nanoseconds));
 }
 
 /// Ends the turn.

@@ -43,12 +43,13 @@ fn run_at_home(vm: &Arc<Vm>, id: u64, cpu: Option<usize>) {
 /// 0 and a message.
 ///
 /// # Safety
-/// `record` is a fresh `struct baton_vm` that belongs to the VM from now on, and `main` the record
-/// of its main process. `name` is a string that ends with a zero byte. `message` is writable for
-/// `size` bytes.
+/// `starter` is the executor of the calling process's VM. `record` is a fresh `struct baton_vm`
+/// that belongs to the VM from now on, and `main` the record of its main process. `name` is a
+/// string that ends with a zero byte. `message` is writable for `size` bytes.
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_vms_start(
+    starter: &Vm,
     record: *mut c_void,
     main: *mut c_void,
     id: u64,
@@ -60,16 +61,19 @@ unsafe extern "C" fn baton_vms_start(
     // SAFETY: the caller's conditions.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     // SAFETY: the caller's conditions.
-    unsafe { start(record, main, id, &name, usize::try_from(cpu).ok()) }.unwrap_or_else(|why| {
-        // SAFETY: the caller's condition.
-        unsafe { write_message(message, size, &why) };
-        0
-    })
+    unsafe { start(starter, record, main, id, &name, usize::try_from(cpu).ok()) }.unwrap_or_else(
+        |why| {
+            // SAFETY: the caller's condition.
+            unsafe { write_message(message, size, &why) };
+            0
+        },
+    )
 }
 
 /// # Safety
 /// As for [`baton_vms_start`].
 unsafe fn start(
+    starter: &Vm,
     record: *mut c_void,
     main: *mut c_void,
     id: u64,
@@ -80,6 +84,9 @@ unsafe fn start(
     let beside = Beside::new(id, name, record as usize);
     let vm = Vm::new(Arc::new(LuaGuest::beside(Arc::clone(&beside))))
         .map_err(|error| format!("cannot start a VM: {error}"))?;
+    if starter.is_simulated() {
+        vm.simulate_beside(starter, id);
+    }
     // SAFETY: the record is fresh, and its guest lives as long as the VM.
     unsafe { set_executor(record, &vm) };
     let options = SpawnOptions {
@@ -93,7 +100,11 @@ unsafe fn start(
     // SAFETY: the record is that of the process just made, which has not started.
     unsafe { baton_lua_set_main_id(main, pid.to_bits()) };
     list::add(Arc::clone(&vm), beside);
-    let started = thread::start(name, HOME_STACK, move || run_at_home(&vm, id, cpu));
+    let started = if vm.is_simulated() {
+        vm.run_in_turn(name, HOME_STACK, move |vm| run_at_home(&vm, id, cpu))
+    } else {
+        thread::start(name, HOME_STACK, move || run_at_home(&vm, id, cpu))
+    };
     started.map_err(|error| {
         list::remove(id);
         format!("cannot start a native thread: {error}")

@@ -93,6 +93,19 @@ impl<S> Default for Tickets<S> {
 }
 
 impl<S: Sleep> Tickets<S> {
+    /// No tickets. The next one has a higher number than this.
+    pub fn numbered_after(last: u64) -> Self {
+        Tickets {
+            next: last,
+            ..Tickets::default()
+        }
+    }
+
+    /// The number of the ticket that was made last.
+    pub fn last_number(&self) -> u64 {
+        self.next
+    }
+
     /// How many tickets are called.
     pub fn called(&self) -> usize {
         self.called

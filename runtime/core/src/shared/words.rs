@@ -16,12 +16,34 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering;
 
-/// The tickets of each word at which processes wait.
-struct Waiting<S>(BTreeMap<usize, Tickets<S>>);
+/// The processes that wait at words.
+struct Waiting<S> {
+    /// The tickets of each word at which processes wait.
+    tickets: BTreeMap<usize, Tickets<S>>,
+    /// The highest number of a ticket of a queue that was removed. A woken process may still have
+    /// that ticket, so the word's next queue begins after it.
+    last_number: u64,
+}
+
+impl<S: Sleep> Waiting<S> {
+    fn of(&mut self, index: usize) -> &mut Tickets<S> {
+        let after = self.last_number;
+        let begin = || Tickets::numbered_after(after);
+        self.tickets.entry(index).or_insert_with(begin)
+    }
+
+    fn remove_if_empty(&mut self, index: usize) {
+        if self.tickets.get(&index).is_some_and(Tickets::is_empty)
+            && let Some(empty) = self.tickets.remove(&index)
+        {
+            self.last_number = self.last_number.max(empty.last_number());
+        }
+    }
+}
 
 impl<S: Sleep> Shared for Waiting<S> {
     fn in_child(&mut self) {
-        self.0.clear();
+        self.tickets.clear();
     }
 }
 
@@ -57,7 +79,10 @@ impl<S: Sleep> Words<S> {
         words.extend((0..count).map(|_| AtomicI64::new(0)));
         Some(Words {
             words: words.into_boxed_slice(),
-            waiting: SharedMutex::new(Waiting(BTreeMap::new())),
+            waiting: SharedMutex::new(Waiting {
+                tickets: BTreeMap::new(),
+                last_number: 0,
+            }),
         })
     }
 
@@ -110,19 +135,17 @@ impl<S: Sleep> Words<S> {
         if self.load(index) != expected {
             return WordWait::Differs;
         }
-        WordWait::Waits(waiting.0.entry(index).or_default().enter(0, sleeper))
+        WordWait::Waits(waiting.of(index).enter(0, sleeper))
     }
 
     /// Ends a wait that nobody has woken. Returns whether somebody had.
     pub fn leave(&self, index: usize, ticket: TicketId) -> bool {
         let mut waiting = self.waiting.lock();
-        let Some(tickets) = waiting.0.get_mut(&index) else {
+        let Some(tickets) = waiting.tickets.get_mut(&index) else {
             return true;
         };
         let left = tickets.leave(ticket);
-        if tickets.is_empty() {
-            waiting.0.remove(&index);
-        }
+        waiting.remove_if_empty(index);
         left == TicketWas::Gone
     }
 
@@ -130,7 +153,7 @@ impl<S: Sleep> Words<S> {
     pub fn wake(&self, index: usize, n: usize) -> Wakes<S> {
         let mut wakes = Wakes::default();
         let mut waiting = self.waiting.lock();
-        let Some(tickets) = waiting.0.get_mut(&index) else {
+        let Some(tickets) = waiting.tickets.get_mut(&index) else {
             return wakes;
         };
         for _ in 0..n {
@@ -139,9 +162,36 @@ impl<S: Sleep> Words<S> {
                 None => break,
             }
         }
-        if tickets.is_empty() {
-            waiting.0.remove(&index);
-        }
+        waiting.remove_if_empty(index);
         wakes
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Sleep, WordWait, Words};
+
+    #[derive(Clone)]
+    struct Sleeper;
+
+    impl Sleep for Sleeper {
+        fn is_gone(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_woken_process_that_leaves_late_ends_nobody_elses_wait() {
+        let words = Words::new(1).expect("there is memory");
+        let wait = || match words.enter(0, 0, Sleeper) {
+            WordWait::Waits(ticket) => ticket,
+            WordWait::Differs => panic!("the word is 0"),
+        };
+        let first = wait();
+        assert_eq!(words.wake(0, 1).len(), 1);
+        let second = wait();
+        assert!(words.leave(0, first), "it was woken");
+        assert_eq!(words.wake(0, 1).len(), 1, "the second one still waits");
+        assert!(words.leave(0, second));
     }
 }

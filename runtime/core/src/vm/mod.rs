@@ -9,6 +9,7 @@
 //! | for | methods | where |
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`record`](Vm::record), [`run`](Vm::run) | any thread, in this order |
+//! | its life in the simulated run of another VM | [`simulate_beside`](Vm::simulate_beside), [`run_in_turn`](Vm::run_in_turn) | a process of that run |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
 //! | its end by others | [`halt`](Vm::halt) | any thread that is none of its carriers |
 //! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`resume`](Inside::resume), [`forget`](Inside::forget) | inside |
@@ -340,6 +341,8 @@ pub struct Vm {
     fork_waits: AtomicBool,
     /// Notified when `fork_waits` was cleared.
     thawed: Condvar,
+    /// In a simulated run: its place among the VMs of the run (see `ext/turnstile.rs`).
+    seat: OnceLock<ext::turnstile::Seat>,
     /// What the objects that several VMs share know of this VM. Made with its first wait for one.
     life: OnceLock<Arc<api::shared::Life>>,
     /// Odd while the VM waits until another one acts (`idle/others.rs`).
@@ -429,6 +432,7 @@ impl Vm {
             retaking: AtomicBool::new(true),
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
+            seat: OnceLock::new(),
             life: OnceLock::new(),
             turns_of_others: AtomicU64::new(0),
             is_expected: AtomicBool::new(true),
@@ -553,18 +557,23 @@ impl Inside<'_> {
     /// });
     /// ```
     pub fn stop(&self) {
-        // Release: pairs with the acquire loads in the carriers' loops.
-        self.slow_reasons
-            .fetch_or(slow_reason::ENDED, Ordering::Release);
-        if let Some(life) = self.life.get() {
-            life.end();
-        }
+        self.note_end();
         let state = self.lock_state();
         state.wake_all();
     }
 }
 
 impl Vm {
+    /// From now on nothing is scheduled, and no object that several VMs share waits for this one.
+    fn note_end(&self) {
+        // Release: pairs with the acquire loads in the carriers' loops.
+        self.slow_reasons
+            .fetch_or(slow_reason::ENDED, Ordering::Release);
+        if let Some(life) = self.life.get() {
+            life.end();
+        }
+    }
+
     /// Whether [`Inside::stop`] has been called.
     pub fn is_stopped(&self) -> bool {
         self.has_ended()

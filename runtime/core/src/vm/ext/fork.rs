@@ -109,6 +109,9 @@ fn mark_in_child(child: &Child) {
         // Relaxed: there is no other thread.
         held.vm.fork_waits.store(false, Ordering::Relaxed);
         held.vm.looks.renew_in_child(child);
+        if let (Some(seat), Some(vm)) = (held.vm.seat.get(), held.vm.kept.get()) {
+            seat.renew_in_child(child, vm);
+        }
         gate::here().mark_forked(child);
     }
 }

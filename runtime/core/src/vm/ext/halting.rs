@@ -12,7 +12,7 @@
 //! | in code that reaches no safepoint | the VM is not halted |
 
 use super::fork::{Asks, PATIENCE};
-use crate::vm::{Vm, slow_reason};
+use crate::vm::Vm;
 use baton_sys::clock::Instant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,15 +22,20 @@ impl Vm {
     /// Stops the VM for good, from a thread that is none of its carriers. Its processes do not
     /// unwind, and their memory stays. Gives up, and returns `false`, if the owner does not come to
     /// a safepoint within `patience`. When nobody can run any more, calls `then`. Until that has
-    /// returned, the VM counts as one that may wake others.
+    /// returned, the VM counts as one that may wake others. In a simulated run it is at a
+    /// safepoint, or idle, and its thread sleeps for ever.
     pub fn halt(self: &Arc<Vm>, patience: Duration, then: impl FnOnce()) -> bool {
+        if let Some(seat) = self.seat.get() {
+            self.halt_in_turnstile(seat);
+            then();
+            self.runs_no_more();
+            return true;
+        }
         let until = Instant::now() + patience;
         let mut asks = Asks::default();
         loop {
             if let Some(mut state) = self.try_with_nobody_inside(None, &mut asks) {
-                // Release: pairs with the acquire loads in the carriers' loops.
-                self.slow_reasons
-                    .fetch_or(slow_reason::ENDED, Ordering::Release);
+                self.note_end();
                 state.owner = None;
                 state.wake_all();
                 self.thawed.notify_all();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `hooks.rs` | scheduler hooks and switch hooks that the guest's users write |
 //! | `simulation.rs` | runs that the same seed repeats |
+//! | `turnstile.rs`, `turnstile/` | several VMs in such a run: one goes on at a time |
 //! | `recorder.rs` | records the decisions of such runs, or makes given ones |
 //! | `fork.rs` | the VM around a fork, and in the child |
 //! | `halting.rs` | ends a VM from another thread |
@@ -18,4 +19,5 @@ pub(super) mod look;
 pub(super) mod recorder;
 pub(super) mod simulation;
 pub(super) mod tracing;
+pub(super) mod turnstile;
 pub(super) mod waker;

@@ -3,6 +3,7 @@
 use crate::sched::WakeReason;
 use crate::spin::Source;
 use crate::trace::What;
+use crate::vm::ext::turnstile::Idled;
 use crate::vm::idle::others::Others;
 use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
@@ -244,11 +245,17 @@ impl Inside<'_> {
         } else {
             AfterReport::WaitUntil(deadline)
         } {
-            AfterReport::WaitUntil(deadline) if self.pass_time(deadline) => {}
             AfterReport::WaitUntil(deadline) => {
-                self.trace_idle(true);
-                self.wait(source, deadline);
-                self.trace_idle(false);
+                match self.idle_among_vms(deadline.map(Vm::effect_of), dead) {
+                    Idled::Over => {}
+                    Idled::Outside(until) => self.wait(source, Some(until)),
+                    Idled::Alone if self.pass_time(deadline) => {}
+                    Idled::Alone => {
+                        self.trace_idle(true);
+                        self.wait(source, deadline);
+                        self.trace_idle(false);
+                    }
+                }
             }
             AfterReport::HasEnded => {}
         }

@@ -102,10 +102,14 @@ impl Vm {
         if !ThreadHandle::current().is_first() || self.signal_is_due() {
             self.monitor.alert();
         }
+        let seat = self.seat.get().filter(|seat| seat.take(self));
         self.carry(HOME);
         self.monitor.remove(self);
         then();
         self.runs_no_more();
+        if let Some(seat) = seat {
+            seat.leave();
+        }
     }
 
     /// Runs a carrier's loop; a panic in it ends the program. Returns the thread's carrier id at
