@@ -189,6 +189,17 @@ fn a_vm_that_does_not_end_in_its_grace_is_halted() {
         .complained("process 1 'main'");
 }
 
+#[test]
+fn signals_are_refused_to_a_vm_that_is_not_the_first() {
+    run("local w = vm.spawn({ quiet = true }, function()
+           return require('baton.process').signals 'HUP'
+         end)
+         local ok, why = w:join()
+         print(ok, (why:match \"signals arrive in the program's first VM\"))")
+    .succeeds()
+    .wrote("false\tsignals arrive in the program's first VM\n");
+}
+
 const FORKS: &str = "local forker = require 'forker'
      process.params.warn_blocked = 3600
      local function child_of(f)
