@@ -30,6 +30,11 @@ local function worker(f)
   end
 end
 
+-- A VM that has ended closes the descriptors of its poller a moment after it was joined.
+local function check_none_is_left(before)
+  check.eventually("no descriptor is left", function() return check.descriptors() == before end)
+end
+
 function case.a_connection_goes_there_and_back()
   local inbox, outbox, ends = worker(function(peer)
     local line = peer:receive()
@@ -277,7 +282,7 @@ function case.an_acceptor_sends_two_hundred_connections_to_two_vms()
   vms, inboxes = nil, nil
   collectgarbage()
   collectgarbage()
-  check.equal(check.descriptors(), before)
+  check_none_is_left(before)
 end
 
 function case.a_kill_of_the_receiving_vm_closes_what_it_had_and_gives_back_what_it_had_not()
@@ -304,7 +309,7 @@ function case.a_kill_of_the_receiving_vm_closes_what_it_had_and_gives_back_what_
   check.equal(other:receive(), "hello")
   for _, each in ipairs { client, other_client, peer, other } do each:close() end
   collectgarbage()
-  check.equal(check.descriptors(), before)
+  check_none_is_left(before)
 end
 
 function case.a_killed_sender_loses_nothing()
