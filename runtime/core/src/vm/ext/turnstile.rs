@@ -26,7 +26,7 @@
 //!
 //! **No wake-up is lost.** What is posted to a VM that waits here is in its inbox, and the next
 //! choice reads all inboxes. Only if no VM can go on before something comes from outside (a signal,
-//! say), the released VM waits in its poller. It looks at the others every [`OUTSIDE`], since what
+//! say), the released VM waits in its poller. It looks at the others every `OUTSIDE`, since what
 //! comes may be for one of them.
 //!
 //! The mutex is a leaf: its holder takes no other lock. `turnstile/turns.rs` has the VMs and who is
