@@ -129,7 +129,7 @@ fn lead(main: &Process, shared: &Shared) -> Vec<Receiver<()>> {
     assert_eq!(received.len() as u64, VMS * ROUNDS);
     let processes = halted.look(Duration::ZERO, |view| view.sched().iter().count());
     assert_eq!(processes, Ok(1));
-    assert!(halted.halt(Duration::ZERO) && halted.is_stopped());
+    assert!(halted.halt(Duration::ZERO, || {}) && halted.is_stopped());
     let ended = Did(0, 0, Instant::now().as_nanos());
     shared.order.lock().expect("no process panics").push(ended);
     others.into_iter().map(|(_, ended)| ended).collect()
