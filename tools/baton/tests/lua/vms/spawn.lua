@@ -97,7 +97,7 @@ end
 function case.wrong_arguments_raise()
   check.raises("name of a module or function expected, got number", vm.spawn, 1)
   check.raises("name of a module or function expected, got nil", vm.spawn, {})
-  check.raises("unknown option 'nmae'", vm.spawn, { nmae = "x" }, print)
+  check.raises("unknown option 'colour'", vm.spawn, { colour = "x" }, print)
   check.raises("option 'memory': integer expected, got string", vm.spawn, { memory = "1" }, print)
   check.raises("option 'memory': positive integer expected", vm.spawn, { memory = 0 }, print)
 end

@@ -158,7 +158,7 @@ end
 function case.wrong_arguments_of_a_pool_raise()
   check.raises("table expected, got nil", vm.pool)
   check.raises("option 'module' expected", vm.pool, {})
-  check.raises("unknown option 'modul'", vm.pool, { modul = "x" })
+  check.raises("unknown option 'colour'", vm.pool, { colour = "x" })
   local missing = { module = "vms.modules.missing" }
   check.raises("module 'vms.modules.missing' not found", vm.pool, missing)
 end
