@@ -207,8 +207,9 @@ mod tests {
 
     #[test]
     fn memory_and_wake_ups_of_all_processes_of_a_program_are_measured() {
-        let script =
-            "echo base; read -r line; sleep 30 & echo us 5; echo all; read -r line; kill $!";
+        let script = "echo base; read -r line; sleep 30 & \
+             until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; \
+             echo us 5; echo all; read -r line; kill $!";
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let figures = measure(&mut command, 1.0, Duration::from_millis(50)).unwrap();
