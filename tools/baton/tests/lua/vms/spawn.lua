@@ -196,7 +196,10 @@ local function first_core() return tonumber(allowed():match "^%d+") end
 
 function case.a_bound_vm_runs_on_its_processor_only()
   local w = vm.spawn({ cpu = first_core() }, function() return allowed() end)
-  check.results("join", { true, tostring(first_core()) }, w:join())
+  -- Without epoll, the system counts as one that binds no threads.
+  local can_bind = process.features().poller == "epoll"
+  local expected = can_bind and tostring(first_core()) or allowed()
+  check.results("join", { true, expected }, w:join())
 end
 
 function case.a_vm_that_a_bound_vm_starts_is_not_bound()
