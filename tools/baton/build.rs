@@ -30,6 +30,7 @@ fn main() {
         .extra_warnings(true)
         .compile("baton_standalone");
     compile_linked_modules(&include);
+    compile_copying_host(&include);
     // Compiled Lua modules resolve the C API from the executable.
     println!("cargo::rustc-link-arg-bins=-rdynamic");
 }
@@ -48,4 +49,16 @@ fn compile_linked_modules(include: &Path) {
         .warnings(true)
         .cargo_metadata(false)
         .compile("baton_linked_modules");
+}
+
+/// For `tests/copying.rs`. Its functions count as the guest's own.
+fn compile_copying_host(include: &Path) {
+    cc::Build::new()
+        .file("tests/linked/copying.c")
+        .include(include)
+        .define("lua_pushcclosure", "baton_stock_pushcclosure")
+        .warnings(true)
+        .extra_warnings(true)
+        .cargo_metadata(false)
+        .compile("baton_copying_host");
 }

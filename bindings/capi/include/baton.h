@@ -381,6 +381,19 @@ BATON_INSIDE void baton_channel_post_once(const void *vm, uint64_t id, uint64_t 
 /* Whether values come from outside of the program, so that a wait for one is no deadlock. */
 BATON_INSIDE void baton_channel_set_fed(const void *vm, uint64_t id, int is_fed);
 
+/* A turn: at most one VM has it. `name` is what it is for, in reports. It is never freed. */
+struct baton_turn;
+BATON_ANY_THREAD const struct baton_turn *baton_turn_new(const char *name);
+/* Takes it, if no VM has it. Returns whether it did. */
+BATON_ANY_THREAD int baton_turn_try(const struct baton_turn *turn);
+/* Waits for it. Returns a baton_reason: the calling process has it if that is BATON_DONE. */
+BATON_INSIDE uint32_t baton_turn_take(const void *vm, const struct baton_turn *turn);
+/* In a simulated run, a pause for a thread that calls baton_turn_try again and again: time passes,
+   and other VMs go on. */
+BATON_INSIDE void baton_turn_pause(const void *vm, uint64_t nanoseconds);
+/* Gives it to the next one. By whoever has it. */
+BATON_ANY_THREAD void baton_turn_give(const struct baton_turn *turn);
+
 enum baton_case_kind {
   BATON_CASE_RECEIVE,
   BATON_CASE_SEND,
@@ -391,19 +404,153 @@ enum baton_case_kind {
   BATON_CASE_ALARM,
   BATON_CASE_DESCRIPTOR,
   BATON_CASE_CLOSED, /* ready, as the case of a closed channel is */
-  BATON_CASE_READY
+  BATON_CASE_READY,
+  BATON_CASE_SHARED_RECEIVE, /* of a channel that several VMs share */
+  BATON_CASE_SHARED_SEND
 };
 
 struct baton_case {
   int kind;
   uint32_t wants; /* of a descriptor: BATON_WANTS_READ, ... */
-  uint64_t id;    /* the object's; a descriptor's number */
-  uint64_t value; /* to send */
+  uint64_t id;    /* the object's; a descriptor's number; a pointer to a shared channel */
+  uint64_t value; /* to send; a pointer to a shared channel's message */
 };
 /* Waits for the first of the cases. Writes a message and returns BATON_TIMED_OUT if a case cannot
-   be waited for. BATON_MISUSE: the calling process holds that mutex, or is that process. */
+   be waited for. BATON_MISUSE: the calling process holds that mutex, or is that process. The
+   messages for shared channels are the caller's no longer, sent or not. A received one is the
+   result's value. */
 BATON_INSIDE struct baton_wake baton_select(const void *vm, const struct baton_case *cases,
     size_t count, baton_timeout timeout, char *message, size_t size);
+
+/* }====================================================== */
+
+/* {======================================================
+** Objects that several VMs share
+**
+** They lie outside of all heaps and count their references. The function that makes one returns the
+** first reference. An object lives until the last one was given back.
+** ======================================================= */
+
+/* What the messages of a channel are: their size in bytes, and their end. Any thread may call these
+   functions. */
+typedef size_t (*baton_message_size)(const void *message);
+typedef void (*baton_message_end)(void *message);
+struct baton_message_kind {
+  baton_message_size size;
+  baton_message_end end;
+};
+
+/* A channel for at most `capacity` messages of at most `bytes` bytes together. A larger message is
+   let in alone. `capacity` is at least 1. `kind` lives as long as the program. */
+struct baton_shared_channel;
+BATON_ANY_THREAD struct baton_shared_channel *baton_shared_channel_new(uint64_t capacity,
+    uint64_t bytes, const char *name, const struct baton_message_kind *kind);
+BATON_ANY_THREAD void baton_shared_channel_hold(struct baton_shared_channel *channel);
+BATON_ANY_THREAD void baton_shared_channel_release(struct baton_shared_channel *channel);
+BATON_ANY_THREAD uint64_t baton_shared_channel_length(const struct baton_shared_channel *channel);
+/* Writes its name, or nothing. */
+BATON_ANY_THREAD void baton_shared_channel_name(
+    const struct baton_shared_channel *channel, char *name, size_t size);
+/* Sends a message. Unless the reason is BATON_DONE, it is still the caller's. */
+BATON_INSIDE struct baton_wake baton_shared_send(const void *vm,
+    struct baton_shared_channel *channel, void *message, baton_timeout timeout);
+/* Receives a message, which is the value. */
+BATON_INSIDE struct baton_wake baton_shared_receive(
+    const void *vm, struct baton_shared_channel *channel, baton_timeout timeout);
+/* Gives back a message that was received last. It is the next one again. */
+BATON_INSIDE void baton_shared_give_back(
+    const void *vm, struct baton_shared_channel *channel, void *message);
+BATON_INSIDE void baton_shared_close(const void *vm, struct baton_shared_channel *channel);
+/* The same, by a thread that is in no VM or does not know in which one. */
+BATON_ANY_THREAD void baton_shared_close_from_outside(struct baton_shared_channel *channel);
+
+/* Words of 64 bits, counted from 0. All accesses are sequentially consistent. An index that is too
+   large ends the program. */
+struct baton_words;
+/* Returns NULL without memory for them. */
+BATON_ANY_THREAD struct baton_words *baton_words_new(uint64_t count);
+BATON_ANY_THREAD void baton_words_hold(struct baton_words *words);
+BATON_ANY_THREAD void baton_words_release(struct baton_words *words);
+BATON_ANY_THREAD uint64_t baton_words_count(const struct baton_words *words);
+BATON_ANY_THREAD int64_t baton_words_load(const struct baton_words *words, uint64_t index);
+BATON_ANY_THREAD void baton_words_store(
+    struct baton_words *words, uint64_t index, int64_t value);
+/* Both return the old value. A sum wraps around. */
+BATON_ANY_THREAD int64_t baton_words_add(struct baton_words *words, uint64_t index, int64_t n);
+BATON_ANY_THREAD int64_t baton_words_exchange(
+    struct baton_words *words, uint64_t index, int64_t value);
+/* Sets a word if it has the expected value. Returns whether it had. `expected` becomes the value
+   that it had. */
+BATON_ANY_THREAD int baton_words_compare(
+    struct baton_words *words, uint64_t index, int64_t *expected, int64_t value);
+/* Waits for a wake-up, unless the word differs from `expected`: BATON_DONE in both cases. */
+BATON_INSIDE struct baton_wake baton_words_wait(const void *vm, struct baton_words *words,
+    uint64_t index, int64_t expected, baton_timeout timeout);
+/* Wakes up to `n` processes of any VM. Returns how many. */
+BATON_INSIDE uint64_t baton_words_wake(
+    const void *vm, struct baton_words *words, uint64_t index, uint64_t n);
+
+/* A dictionary, bounded by bytes. Keys are bytes. A message that it stores is its own. */
+enum baton_dict_kind {
+  BATON_DICT_ABSENT,
+  BATON_DICT_FALSE,
+  BATON_DICT_TRUE,
+  BATON_DICT_INTEGER,
+  BATON_DICT_FLOAT,
+  BATON_DICT_BYTES,
+  BATON_DICT_MESSAGE
+};
+struct baton_dict_value {
+  int kind;
+  int64_t integer;
+  double number;
+  const void *bytes; /* or the message */
+  size_t size;       /* of the bytes */
+  const void *held;  /* of a value that was found: a reference, for baton_dict_release_value */
+};
+struct baton_dict_key {
+  const void *bytes;
+  size_t size;
+};
+enum baton_dict_result { BATON_DICT_STORED, BATON_DICT_FULL, BATON_DICT_NOT_WANTED };
+
+struct baton_dict;
+BATON_ANY_THREAD struct baton_dict *baton_dict_new(
+    uint64_t bytes, int evicts, const struct baton_message_kind *kind);
+BATON_ANY_THREAD void baton_dict_hold(struct baton_dict *dict);
+BATON_ANY_THREAD void baton_dict_release(struct baton_dict *dict);
+/* How many entries there are, and the bytes that they take. */
+BATON_ANY_THREAD uint64_t baton_dict_count(const struct baton_dict *dict);
+BATON_ANY_THREAD uint64_t baton_dict_used(const struct baton_dict *dict);
+/* Writes the value of the key, which is valid until its reference is given back. */
+BATON_ANY_THREAD void baton_dict_get(const struct baton_dict *dict, struct baton_dict_key key,
+    struct baton_dict_value *found);
+BATON_ANY_THREAD void baton_dict_release_value(const struct baton_dict_value *found);
+/* Stores a value until `end`, an absolute time. With `if_absent`, BATON_DICT_NOT_WANTED says that
+   there is one already. */
+BATON_ANY_THREAD int baton_dict_set(struct baton_dict *dict, struct baton_dict_key key,
+    const struct baton_dict_value *value, uint64_t end, int if_absent);
+/* Stores a value, or removes the key if it is absent, unless the present value differs from
+   `expected`: BATON_DICT_NOT_WANTED. Messages are never equal. The end stays. Writes the value
+   before, as baton_dict_get does. */
+BATON_ANY_THREAD int baton_dict_compare(struct baton_dict *dict, struct baton_dict_key key,
+    const struct baton_dict_value *expected, const struct baton_dict_value *value,
+    struct baton_dict_value *before);
+/* Adds the number `n` to that of the key, or to `initial` if there is none, and writes the sum.
+   BATON_DICT_NOT_WANTED: the value is no number. The end stays. */
+BATON_ANY_THREAD int baton_dict_add(struct baton_dict *dict, struct baton_dict_key key,
+    const struct baton_dict_value *n, const struct baton_dict_value *initial,
+    struct baton_dict_value *sum);
+/* Removes a key. Returns whether it was there. */
+BATON_ANY_THREAD int baton_dict_delete(struct baton_dict *dict, struct baton_dict_key key);
+/* Lists at most `limit` keys. */
+struct baton_dict_keys;
+BATON_ANY_THREAD struct baton_dict_keys *baton_dict_keys(
+    const struct baton_dict *dict, uint64_t limit);
+/* Writes the key of this number, from 0. Returns 0 if there is none. */
+BATON_ANY_THREAD int baton_dict_key_at(
+    const struct baton_dict_keys *keys, uint64_t number, struct baton_dict_key *key);
+BATON_ANY_THREAD void baton_dict_keys_free(struct baton_dict_keys *keys);
 
 /* }====================================================== */
 

@@ -91,11 +91,14 @@ struct baton_vm {
   void *set_aside, *seen_last;
   const char *progname;
   int pid;                     /* of the program, or of the fork's child that has the VM */
+  uint64_t number;             /* among the program's VMs; 0: the first one */
   /* in a simulated run: steps between two safepoints, and until the next one (simulation.c) */
   uint32_t steps, steps_left;
+  uint64_t steps_since;        /* steps since the last safepoint that was due */
   struct baton_use *busy[1 << BATON_BUSY_BITS]; /* hash table by object (see objects_in_use.c) */
   int busy_count;
-  uint64_t collections;        /* how often the collector was called while not stopped */
+  uint64_t collections;        /* how often the collector began or continued after a finalizer */
+  void *frozen_guard;          /* of this VM's frozen values (copying/frozen.c); NULL: none yet */
   unsigned char is_generational; /* the collector's mode, as the program has set it */
   /* a long piece of the collector's work was put off, so that others run before it; and the debt
      then, in bytes */
@@ -111,8 +114,13 @@ struct baton_vm {
   void *ffi_state;             /* its types */
   /* calls with a timeout; made with the first one, and used until the program ends */
   const struct ffi_timed_calls *timed;
-  /* compiled modules, and declarations for modules not yet loaded (see policies.c) */
-  struct baton_module *modules;
+  int exit_status;             /* set by the main process */
+  /* the main process's record while Lua's state, in which its own lies, is being closed */
+  struct baton_process *last;
+  struct daemons_pipe *daemons_pipes; /* see io/pipes.c */
+  /* of a VM beside the program's first one: what it begins with (see vms/start.c) */
+  struct baton_vm_start *start;
+  uint64_t memory_limit;       /* bytes of Lua's heap; 0: none */
 };
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };
@@ -156,6 +164,8 @@ struct baton_process {
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
   struct baton_use use;         /* the object of its retaken call */
+  /* its calls into modules that one VM uses at a time, the innermost first (see calls/turns.c) */
+  struct baton_turn_taken *turns_taken;
   void *object;                 /* the file that a library function uses (see io/files.c) */
   int (*object_of)(struct lua_State *); /* and the function that noted it */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */

@@ -71,6 +71,13 @@ local OPTIONS = {
 local function check_fields(level, number, call, what, values, known)
   for key, value in pairs(values) do
     local rule = known[key]
+    if key == "lease" and known == CHILD then
+      rule = { is_callable, "function, as c:leasing returns it," }
+    elseif key == "vm" and known == CHILD then
+      local main = type(value) == "table" and value[1] or value
+      local function is_main() return type(main) == "string" or type(main) == "function" end
+      rule = { is_main, "name of a module, function, or {main, arguments...}," }
+    end
     if not rule then
       refuse(level + 1, number, call, "%s: unknown option '%s'", what, tostring(key))
     end
@@ -97,8 +104,12 @@ local function check_child(level, call, given, what)
     refuse(level + 1, 1, call, "%s: table expected, got %s", what, type(given))
   end
   check_fields(level + 1, 1, call, what, given, CHILD)
-  if (given.start == nil) == (given.children == nil) then
-    refuse(level + 1, 1, call, "%s: 'start' or 'children' expected", what)
+  local bodies = (given.start and 1 or 0) + (given.children and 1 or 0) + (given.vm and 1 or 0)
+  if bodies ~= 1 then
+    refuse(level + 1, 1, call, "%s: 'start', 'vm' or 'children' expected", what)
+  end
+  if given.lease and not given.start then
+    refuse(level + 1, 1, call, "%s: 'lease' without 'start'", what)
   end
   if given.options and not given.children then
     refuse(level + 1, 1, call, "%s: 'options' without 'children'", what)
@@ -107,11 +118,15 @@ local function check_child(level, call, given, what)
     name = given.name, restart = given.restart or "failed", stop = given.stop or 5, state = "new",
     restarts = 0,
     in_a_row = 0,
+    lease = given.lease,
   }
   if given.children then
     check_fields(level + 1, 1, call, what, given.options or {}, OPTIONS)
     check_children(level + 1, call, given.children)
     child.children, child.options = given.children, given.options or {}
+  elseif given.vm then
+    child.main = type(given.vm) == "table" and table.pack(table.unpack(given.vm))
+      or { given.vm, n = 1 }
   else
     child.start = is_callable(given.start) and { given.start, n = 1 }
       or table.pack(table.unpack(given.start))
@@ -144,8 +159,30 @@ end
 local supervise_here
 
 local function body_of(child)
+  if child.lease then return child.lease, table.unpack(child.start, 1, child.start.n) end
   if child.start then return table.unpack(child.start, 1, child.start.n) end
-  return supervise_here, child
+  if not child.main then return supervise_here, child end
+  -- The child is a VM: its process starts it, and ends as it ends. Made here, as each step at the
+  -- start of programs would change what the seeds of simulated runs do.
+  return function()
+    local w, why = require("baton.vm").spawn(
+      { name = child.name, daemon = true, quiet = true },
+      table.unpack(child.main, 1, child.main.n)
+    )
+    if not w then error(why, 0) end
+    child.vm = w
+    local guard <close> = setmetatable({}, { __close = function(_, err)
+      local reason = type(err) == "string" and err or STOPPED
+      local grace = child.stop * 0.8 -- the rest is for the end of a VM that must be halted
+      if w:kill(reason, grace) then w:join() end
+    end })
+    local endings = process.channel(1)
+    w:monitor(endings)
+    local message = endings:receive()
+    if message.ended == "killed" then process.current():kill(message.reason) end
+    if message.ended == "failed" then error(message.reason, 0) end
+    return select(2, w:join())
+  end
 end
 
 -- Sets a child's state. Counts the children that run or wait for a restart, and lists the latter.
@@ -181,7 +218,7 @@ end
 -- A critical section: a kill must not leave a process that the supervisor does not know.
 local function start(state, child)
   process.critical(function()
-    child.supervisor, child.reason = nil, nil
+    child.supervisor, child.vm, child.reason = nil, nil, nil
     child.process =
       process.spawn({ name = child.name, quiet = state.options.quiet }, body_of(child))
     child.started = process.now()
@@ -503,6 +540,7 @@ function methods:children()
         process = child.process, restarts = child.restarts, ended = child.ended,
         reason = child.reason,
         supervisor = child.supervisor,
+        vm = child.vm,
       } or nil
     end
   end)

@@ -150,10 +150,13 @@ macro_rules! bridge_from_anywhere {
 
 mod commands;
 mod descriptors;
+mod dict;
 mod objects;
 mod select;
+mod shared;
 mod signals;
 mod threads;
+mod turns;
 
 bridge! {
     fn baton_end(vm) -> CLastAccount {
@@ -551,9 +554,15 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
     // SAFETY: the caller's condition.
     let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
+        b"cluster" => include_str!("../lua/cluster.lua"),
+        b"cluster/queues" => include_str!("../lua/cluster/queues.lua"),
+        b"cluster/services" => include_str!("../lua/cluster/services.lua"),
+        b"cluster/tables" => include_str!("../lua/cluster/tables.lua"),
         b"inspect" => include_str!("../lua/inspect.lua"),
         b"scope" => include_str!("../lua/scope.lua"),
         b"supervise" => include_str!("../lua/supervise.lua"),
+        b"vm" => include_str!("../lua/vm.lua"),
+        b"vm_workers" => include_str!("../lua/vm_workers.lua"),
         _ => "",
     };
     // SAFETY: the caller's condition.

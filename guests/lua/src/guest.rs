@@ -4,16 +4,18 @@ use crate::call_times;
 use crate::inside::trace::calls::before_end;
 use crate::inside::trace::flight;
 use crate::inside::{self, debug, program, stacks, target};
+use crate::vms::list::{self, Beside};
 use crate::wording::WORDING;
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::{ProcessId, Wording};
-use baton_core::vm::Inside;
+use baton_core::vm::{Inside, Vm};
 use baton_observe::observer;
 use baton_observe::quit::{self, By, Left};
 use baton_sys::activity::threads_of_this_program;
+use baton_sys::forking::Child;
 use std::ffi::{c_char, c_int, c_void};
-use std::fmt::Write;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 unsafe extern "C" {
@@ -29,7 +31,8 @@ unsafe extern "C" {
     fn baton_lua_forked();
     fn baton_lua_scheduler_hook(current: *mut c_void, suggested: *mut c_void) -> u64;
     fn baton_lua_switch_hook(from: *mut c_void, to: *mut c_void);
-    fn baton_lua_exit_status() -> c_int;
+    fn baton_lua_exit_status(vm: *const c_void) -> c_int;
+    fn baton_lua_free_vm(vm: *mut c_void);
     fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_ffi_threads(vm: *const c_void) -> c_int;
     fn baton_lua_post_notice(text: *const c_char, size: usize);
@@ -40,6 +43,10 @@ unsafe extern "C" {
 pub(crate) struct LuaGuest {
     /// `struct baton_vm` of the C half. It outlives the VM.
     pub(crate) record: usize,
+    /// `None`: the program's first VM.
+    beside: Option<Arc<Beside>>,
+    /// In a fork's child: this VM is the only one, and the program ends with it.
+    is_only: AtomicBool,
     /// The number of switches when the last deadlock was suspected.
     switches_at_check: AtomicU64,
     /// How often one was suspected since then.
@@ -54,20 +61,36 @@ const MOST_DOUBLINGS: u32 = 12;
 /// timeout.
 const MAY_CALL_BACK: c_int = 1;
 
-/// The maximal number of frames of each stack that a report reads: one more than it shows.
-const MOST_REPORTED: c_int = 23;
-
 fn pointer(user_data: usize) -> *mut c_void {
     user_data as *mut c_void
 }
 
 impl LuaGuest {
+    /// The guest of the program's first VM.
     pub(crate) fn new(record: usize) -> LuaGuest {
+        LuaGuest::of(record, None)
+    }
+
+    /// The guest of another VM. It frees the record.
+    pub(crate) fn beside(beside: Arc<Beside>) -> LuaGuest {
+        LuaGuest::of(beside.record, Some(beside))
+    }
+
+    fn of(record: usize, beside: Option<Arc<Beside>>) -> LuaGuest {
         LuaGuest {
             record,
+            beside,
+            is_only: AtomicBool::new(false),
             switches_at_check: AtomicU64::new(u64::MAX),
             checks: AtomicU32::new(0),
         }
+    }
+
+    /// What is known of this VM if the program has another one that it ends with.
+    fn as_beside(&self) -> Option<&Beside> {
+        // Relaxed: it changes only in a fork's child, before there is another thread.
+        let is_only = self.is_only.load(Ordering::Relaxed);
+        self.beside.as_deref().filter(|_| !is_only)
     }
 
     /// How long to wait before checking again, while a thread outside of the VM may still wake a
@@ -103,18 +126,8 @@ impl LuaGuest {
     /// Writes on standard error what every process is doing. The program waits until it is read
     /// only if it then ends.
     fn report(&self, inside: &Inside<'_>, heading: &str, is_last: bool) {
-        let processes = inside.view(|view| {
-            let all: Vec<ProcessId> = view.sched().iter().collect();
-            let names = view.thread_names();
-            all.into_iter()
-                .map(|process| stacks::process(view, &names, process, MOST_REPORTED))
-                .collect::<Vec<_>>()
-        });
-        let mut text = format!("baton: {heading}\n");
-        for process in processes {
-            // A string takes all that is written to it.
-            let _ = write!(text, "{process}");
-        }
+        let processes = inside.view(|view| stacks::of_all(view));
+        let text = format!("baton: {heading}\n{processes}");
         // SAFETY: the text is readable. The first function copies it, and the second one waits.
         unsafe {
             baton_lua_post_notice(text.as_ptr().cast(), text.len());
@@ -125,15 +138,35 @@ impl LuaGuest {
     }
 }
 
+/// Sets the executor in the C half's record.
+///
+/// # Safety
+/// `record` is a `struct baton_vm`, whose first member is the executor.
+pub(crate) unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
+    // SAFETY: the caller's condition.
+    unsafe { record.cast::<*const c_void>().write(Arc::as_ptr(vm).cast()) };
+}
+
+impl Drop for LuaGuest {
+    fn drop(&mut self) {
+        if self.as_beside().is_some() {
+            // SAFETY: the VM is gone, and with it each of its threads.
+            unsafe { baton_lua_free_vm(pointer(self.record)) };
+        }
+    }
+}
+
 impl Guest for LuaGuest {
     fn run<'vm>(&self, vm: Inside<'vm>, _process: ProcessId, user_data: usize) -> Inside<'vm> {
         // SAFETY: the user data is the record of the process that starts on this stack, inside the
         // VM.
         unsafe { baton_lua_run(pointer(user_data)) };
-        if vm.is_stopped() {
+        if vm.is_stopped() && self.as_beside().is_none() {
+            list::halt_others(&raw const *vm);
             // The main process has closed Lua's state, so the program ends here. It cannot wait for
-            // the home thread, which may be in a call that never returns. SAFETY: no conditions.
-            std::process::exit(unsafe { baton_lua_exit_status() });
+            // the home thread, which may be in a call that never returns. SAFETY: the record of
+            // the VM outlives it.
+            std::process::exit(unsafe { baton_lua_exit_status(pointer(self.record)) });
         }
         vm
     }
@@ -200,16 +233,21 @@ impl Guest for LuaGuest {
         unsafe { baton_lua_switch_hook(pointer(from.unwrap_or(0)), pointer(to.unwrap_or(0))) }
     }
 
+    fn may_be_woken(&self, inside: &Inside<'_>) -> Option<Duration> {
+        let its_debugger_may_let_it_go_on = debug::has_stopped().then_some(FIRST_CHECK);
+        self.next_check(inside).or(its_debugger_may_let_it_go_on)
+    }
+
     fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration> {
-        if let Some(later) = self.next_check(inside) {
-            return Some(later);
-        }
-        if debug::has_stopped() {
-            return Some(FIRST_CHECK); // its debugger may let it go on
-        }
+        list::report_the_others(inside);
         flight::write_now(inside, "deadlock");
         before_end(inside);
-        self.report(inside, "deadlock: no process can ever run again", true);
+        let which = self
+            .as_beside()
+            .map(|beside| format!(" ({})", beside.title()));
+        let which = which.unwrap_or_default();
+        let heading = format!("deadlock: no process can ever run again{which}");
+        self.report(inside, &heading, true);
         std::process::exit(1);
     }
 
@@ -222,7 +260,10 @@ impl Guest for LuaGuest {
             call_times::renew_in_child();
             debug::forked();
             baton_lua_forked();
+            list::renew_in_child(&Child::assume());
         }
+        // Relaxed: as in `as_beside`.
+        self.is_only.store(true, Ordering::Relaxed);
     }
 
     fn wording(&self) -> &'static Wording {
@@ -230,14 +271,25 @@ impl Guest for LuaGuest {
     }
 
     fn signalled(&self, inside: &Inside<'_>) {
+        if let Some(beside) = self.as_beside() {
+            // Signals and observers are the first VM's.
+            if beside.takes_report() {
+                self.report(inside, &format!("processes of {}", beside.title()), false);
+            }
+            return;
+        }
         // SAFETY: the record of the VM outlives it; inside the VM.
         unsafe { baton_lua_signalled(pointer(self.record)) };
         if quit::serve(By::Owner, target()) == Left::Report {
             self.report(inside, "processes", false);
+            list::ask_for_reports();
         }
     }
 
     fn signal_waits(&self) {
+        if self.as_beside().is_some() {
+            return;
+        }
         // A report is the owner's.
         let _ = quit::serve(By::Monitor, target());
     }

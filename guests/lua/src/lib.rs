@@ -11,21 +11,25 @@
 //! | [`answers`] | what clients make of answers to observers: texts and files |
 //! | `bridge` | functions for the C half: processes, objects, timers |
 //! | `call_times` | how long foreign calls took that others ran beside |
+//! | `cluster` | functions of `baton-cluster` for `require "baton.cluster"` |
 //! | `inside` | what observers ask: stacks, counters, parameters |
 //! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
 //! | `wording` | how reports name processes |
-//! | `program` | a program: one VM with its main process |
+//! | `program` | a program: its first VM with its main process |
+//! | `vms` | the VMs beside that one |
 
 pub mod answers;
 mod bridge;
 mod call_times;
+mod cluster;
 mod ffi;
 mod guest;
 mod inside;
 mod parameters;
 mod program;
 mod settings;
+mod vms;
 mod wording;
 
 pub use baton_sys::reserve::ReservingAllocator;

@@ -1,6 +1,6 @@
 //! A program: one VM, its main process on the program's first thread, and the exit status.
 
-use crate::guest::LuaGuest;
+use crate::guest::{LuaGuest, set_executor};
 use crate::inside;
 use crate::inside::trace::calls::trace_run;
 use baton_core::recording::Recording;
@@ -19,7 +19,8 @@ pub(crate) type ErrorReport = unsafe extern "C" fn(*mut c_void);
 
 unsafe extern "C" {
     fn baton_lua_preempt();
-    fn baton_lua_new_vm(executor: *const c_void, progname: *const c_char) -> *mut c_void;
+    fn baton_vms_install();
+    fn baton_lua_new_vm(progname: *const c_char) -> *mut c_void;
     fn baton_lua_new_main(
         vm: *mut c_void,
         body: LuaFunction,
@@ -102,8 +103,10 @@ pub unsafe fn run_program(
     } else {
         first.cast_const()
     };
+    // SAFETY: there is no VM yet.
+    unsafe { baton_vms_install() };
     // SAFETY: progname is a C string that lives as long as the program.
-    let record = unsafe { baton_lua_new_vm(std::ptr::null(), progname) };
+    let record = unsafe { baton_lua_new_vm(progname) };
     let vm = match Vm::new(Arc::new(LuaGuest::new(record as usize))) {
         Ok(vm) => vm,
         Err(error) => return fail("cannot start", &error),
@@ -143,14 +146,11 @@ pub unsafe fn run_program(
     }
     // The main process ends the program, so `run` does not return.
     vm.run();
+    if vm.is_stopped() {
+        // Another VM ends the program, and has halted this one.
+        loop {
+            std::thread::park();
+        }
+    }
     fail("cannot go on", &"the main process is gone")
-}
-
-/// Sets the executor in the C half's record.
-///
-/// # Safety
-/// `record` is a `struct baton_vm`, whose first member is the executor.
-unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
-    // SAFETY: the caller's condition.
-    unsafe { record.cast::<*const c_void>().write(Arc::as_ptr(vm).cast()) };
 }

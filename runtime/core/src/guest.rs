@@ -203,8 +203,20 @@ pub trait Guest: Send + Sync + 'static {
         let _ = (inside, from, to);
     }
 
-    /// Reports a deadlock: as far as the runtime knows, no process can ever run again. Usually this
-    /// ends the program. If it returns, the VM continues to wait. With a time, it is called again
+    /// Whether something that the runtime does not know of may still wake a process, though it
+    /// knows of nothing: a thread of the guest's, say. Then how long to wait until this is asked
+    /// again. Otherwise, `None` and the default, the VM waits for other VMs, or is deadlocked.
+    ///
+    /// Thread, stack, VM and what it may call: as for [`deadlocked`](Guest::deadlocked).
+    fn may_be_woken(&self, inside: &Inside<'_>) -> Option<Duration> {
+        let _ = inside;
+        None
+    }
+
+    /// Reports a deadlock: as far as the runtime knows, no process can ever run again. While other
+    /// VMs run, it is not called for a VM with processes that wait for objects which VMs share. If
+    /// all VMs of the program wait for each other, it is called for at least one. Usually this ends
+    /// the program. If it returns, the VM continues to wait. With a time, it is called again
     /// after that time if nothing has happened.
     ///
     /// - Thread: the owner's.
@@ -336,6 +348,14 @@ impl GuestCalls {
         calling(
             || "the guest's `switch_hook`",
             || self.0.switch_hook(inside, from, to),
+        )
+    }
+
+    #[inline(always)]
+    pub(crate) fn may_be_woken(&self, inside: &Inside<'_>) -> Option<Duration> {
+        calling(
+            || "the guest's `may_be_woken`",
+            || self.0.may_be_woken(inside),
         )
     }
 

@@ -220,8 +220,11 @@
 //! | [`parameters`], [`counters`] | what can be set and read while a VM runs |
 //! | [`recording`] | which decisions a simulated run made, and runs that make given ones |
 //! | [`trace`] | what happened, as events in memory |
+//! | [`shared`] | objects that several VMs use and wait for |
 //! | [`spin`] | whether to spin before a wait in the system: pure policies |
 //! | [`sys`] | the crate `baton-sys`: gates, clocks, signals, stacks |
+//!
+//! Under `--cfg loom` only [`shared`] exists, for its model checks.
 //!
 //! # Systems
 //!
@@ -230,15 +233,26 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(not(loom))]
 pub mod counters;
+#[cfg(not(loom))]
 pub mod guest;
+#[cfg(not(loom))]
 mod panics;
+#[cfg(not(loom))]
 pub mod parameters;
+#[cfg(not(loom))]
 pub mod recording;
+#[cfg(not(loom))]
 pub mod sched;
+pub mod shared;
+#[cfg(not(loom))]
 pub mod spin;
+#[cfg(not(loom))]
 pub mod time_buckets;
+#[cfg(not(loom))]
 pub mod trace;
+#[cfg(not(loom))]
 pub mod vm;
 
 /// The layer below, whose types the signatures of this crate name: a guest needs no dependency on

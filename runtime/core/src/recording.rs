@@ -53,6 +53,7 @@ const DECISION_COUNT: usize = 1;
 const SWITCH_COUNT: usize = 2;
 const PROCESS_COUNT: usize = 3;
 const MARK_COUNT: usize = 4;
+const SEVERAL_VMS: usize = 5;
 const GIVEN: usize = 16;
 const DECISIONS: usize = GIVEN + DECISION * MOST_DECISIONS;
 const PROCESSES: usize = DECISIONS + DECISION * MOST_DECISIONS;
@@ -175,7 +176,13 @@ impl Recording {
         for place in PROCESSES..PROCESSES + used {
             self.write(place, 0);
         }
-        for place in [DECISION_COUNT, SWITCH_COUNT, PROCESS_COUNT, MARK_COUNT] {
+        for place in [
+            DECISION_COUNT,
+            SWITCH_COUNT,
+            PROCESS_COUNT,
+            MARK_COUNT,
+            SEVERAL_VMS,
+        ] {
             self.write(place, 0);
         }
         let Some(given) = given else {
@@ -197,6 +204,17 @@ impl Recording {
         let mut decisions: Vec<_> = (0..count.min(MOST_DECISIONS)).filter_map(read).collect();
         decisions.sort_unstable();
         (count <= MOST_DECISIONS).then_some(decisions)
+    }
+
+    /// Whether the program has started a second VM. Its decisions are not recorded, nor those
+    /// between VMs.
+    #[must_use]
+    pub fn has_several_vms(&self) -> bool {
+        self.read(SEVERAL_VMS) != 0
+    }
+
+    pub(crate) fn note_several_vms(&self) {
+        self.write(SEVERAL_VMS, 1);
     }
 
     /// Whether the run is directed.

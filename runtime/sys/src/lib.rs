@@ -102,6 +102,7 @@ pub mod promptness;
 pub mod reserve;
 #[cfg(not(loom))]
 pub mod shared_memory;
+pub mod shared_mutex;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]

@@ -1,6 +1,8 @@
-//! The system's statistics of the processors that this program may use.
+//! The processors that this program may use: the system's statistics of them, and binding a thread
+//! to one.
 
 use std::fs;
+use std::io;
 use std::thread;
 
 /// One reading. Takes some tens of microseconds.
@@ -41,6 +43,88 @@ pub fn read() -> Reading {
         pressure: pressure(&text("/proc/pressure/cpu")).unwrap_or_else(|| pressure_now(&stat)),
         stolen,
         total,
+    }
+}
+
+/// Makes the calling thread, and the threads that it starts from now on, run on one processor only.
+/// Its number is the system's, counted from 0.
+///
+/// # Errors
+/// `EINVAL` if there is no such processor or the program may not use it. `Unsupported` where the
+/// system has no such call, or with `--cfg baton_portable`.
+///
+/// ```
+/// use baton_sys::processors::bind_this_thread;
+///
+/// std::thread::spawn(|| assert!(bind_this_thread(1 << 20).is_err())).join().unwrap();
+/// ```
+pub fn bind_this_thread(processor: usize) -> io::Result<()> {
+    #[cfg(all(target_os = "linux", not(baton_portable)))]
+    {
+        if processor >= libc::CPU_SETSIZE as usize {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: all-zero bytes are an empty set; the set has room for the number, which was
+        // checked; the call reads the set.
+        let refused = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(processor, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+        };
+        if refused == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(baton_portable))))]
+    {
+        let _ = processor;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Lets the calling thread, and the threads that it starts from now on, run on all processors that
+/// the program's first thread may use.
+///
+/// # Errors
+/// `Unsupported` where the system has no such call, or with `--cfg baton_portable`.
+///
+/// ```
+/// use baton_sys::processors::{bind_this_thread, free_this_thread};
+///
+/// std::thread::spawn(|| {
+///     if free_this_thread().is_ok() {
+///         let before = std::thread::available_parallelism().unwrap();
+///         let _ = bind_this_thread(0);
+///         free_this_thread().unwrap();
+///         assert_eq!(std::thread::available_parallelism().unwrap(), before);
+///     }
+/// })
+/// .join()
+/// .unwrap();
+/// ```
+pub fn free_this_thread() -> io::Result<()> {
+    #[cfg(all(target_os = "linux", not(baton_portable)))]
+    {
+        const SIZE: usize = size_of::<libc::cpu_set_t>();
+        // SAFETY: all-zero bytes are an empty set; the first call writes at most its size, and the
+        // second one reads it.
+        let refused = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            // The id of the program is that of its first thread.
+            libc::sched_getaffinity(libc::getpid(), SIZE, &raw mut set) != 0
+                || libc::sched_setaffinity(0, SIZE, &raw const set) != 0
+        };
+        if refused {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(baton_portable))))]
+    {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -41,7 +41,56 @@ pub fn start(
     stack_size: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    start_with(name, Some(stack_size), Box::new(body))
+    start_with(name, Some(stack_size), Box::new(body), Detached::Yes).map(drop)
+}
+
+/// A native thread that can be waited for. Dropped, it is not waited for.
+#[derive(Debug)]
+pub struct Joinable(libc::pthread_t);
+
+// SAFETY: any thread may join another one, or detach it; the value is only its number.
+unsafe impl Send for Joinable {}
+
+impl Joinable {
+    /// Waits until the thread is gone, and all of its memory was given back.
+    pub fn join(self) {
+        // SAFETY: the thread was started so that it can be joined, and neither was done yet: that
+        // takes the value, or drops it.
+        unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+        mem::forget(self);
+    }
+}
+
+impl Drop for Joinable {
+    fn drop(&mut self) {
+        // SAFETY: as in `join`.
+        unsafe { libc::pthread_detach(self.0) };
+    }
+}
+
+/// As [`start`], for a thread that another one waits for.
+///
+/// # Errors
+/// The system's, if it has no room for another thread.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// let has_run = Arc::new(AtomicBool::new(false));
+/// let flag = Arc::clone(&has_run);
+/// let worker = baton_sys::thread::start_joinable("worker", 128 * 1024, move || {
+///     flag.store(true, Ordering::Relaxed);
+/// })?;
+/// worker.join();
+/// assert!(has_run.load(Ordering::Relaxed));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn start_joinable(
+    name: &str,
+    stack_size: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<Joinable> {
+    start_with(name, Some(stack_size), Box::new(body), Detached::No).map(Joinable)
 }
 
 /// Starts a native thread that runs no process, and that receives no signals: they go to other
@@ -63,13 +112,25 @@ pub fn start_helper(name: &str, body: impl FnOnce() + Send + 'static) -> io::Res
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = mem::zeroed();
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let started = start_with(name, None, Box::new(body));
+        let started = start_with(name, None, Box::new(body), Detached::Yes).map(drop);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
         started
     }
 }
 
-fn start_with(name: &str, stack_size: Option<usize>, body: Body) -> io::Result<()> {
+/// Whether nobody waits for a thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detached {
+    Yes,
+    No,
+}
+
+fn start_with(
+    name: &str,
+    stack_size: Option<usize>,
+    body: Body,
+    detached: Detached,
+) -> io::Result<libc::pthread_t> {
     let name: Vec<u8> = name
         .bytes()
         .filter(|&byte| byte != 0)
@@ -81,20 +142,27 @@ fn start_with(name: &str, stack_size: Option<usize>, body: Body) -> io::Result<(
     });
     let start = Box::into_raw(start);
     // SAFETY: `start` came from a box and is not shared.
-    let refusal = unsafe { create(stack_size, start) };
-    if refusal == 0 {
-        return Ok(());
-    }
+    let refusal = match unsafe { create(stack_size, start, detached) } {
+        Ok(thread) => return Ok(thread),
+        Err(refusal) => refusal,
+    };
     // SAFETY: no thread was made, so the box is still ours.
     drop(unsafe { Box::from_raw(start) });
     Err(io::Error::from_raw_os_error(refusal))
 }
 
-/// Makes the thread. Returns 0, or the system's error.
+/// Makes the thread.
+///
+/// # Errors
+/// The system's error.
 ///
 /// # Safety
-/// `start` came from a box. If the result is 0, the thread owns it.
-unsafe fn create(stack_size: Option<usize>, start: *mut Start) -> libc::c_int {
+/// `start` came from a box. If a thread was made, it owns the box.
+unsafe fn create(
+    stack_size: Option<usize>,
+    start: *mut Start,
+    detached: Detached,
+) -> Result<libc::pthread_t, libc::c_int> {
     let mut attributes = mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = mem::MaybeUninit::<libc::pthread_t>::uninit();
     let attributes = attributes.as_mut_ptr();
@@ -103,9 +171,11 @@ unsafe fn create(stack_size: Option<usize>, start: *mut Start) -> libc::c_int {
     unsafe {
         let mut refusal = libc::pthread_attr_init(attributes);
         if refusal != 0 {
-            return refusal;
+            return Err(refusal);
         }
-        refusal = libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
+        if detached == Detached::Yes {
+            refusal = libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
+        }
         if refusal == 0
             && let Some(stack_size) = stack_size
         {
@@ -116,7 +186,10 @@ unsafe fn create(stack_size: Option<usize>, start: *mut Start) -> libc::c_int {
             refusal = libc::pthread_create(thread.as_mut_ptr(), attributes, run, start.cast());
         }
         libc::pthread_attr_destroy(attributes);
-        refusal
+        if refusal != 0 {
+            return Err(refusal);
+        }
+        Ok(thread.assume_init())
     }
 }
 

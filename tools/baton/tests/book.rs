@@ -57,10 +57,15 @@ pages! {
     from_openresty = "from-openresty.md",
     from_tarantool = "from-tarantool.md",
     luarocks = "luarocks.md",
+    more_cores = "more-cores.md",
     other_cores = "other-cores.md",
+    what_can_be_sent = "what-can-be-sent.md",
+    more_machines = "more-machines.md",
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",
+    reference_cluster = "reference-cluster.md",
+    reference_vm = "reference-vm.md",
     glossary = "glossary.md",
 }
 

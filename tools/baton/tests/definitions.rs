@@ -41,6 +41,24 @@ fn the_definitions_of_inspect_have_its_names() {
 }
 
 #[test]
+fn the_definitions_of_the_cluster_have_its_names() {
+    let file = library().join("cluster.lua");
+    let run = baton().arg("--simulate").arg("1").script("definitions.lua");
+    let run = run.arg(&file).arg("cluster").run();
+    run.succeeds().quietly().wrote("");
+    baton().arg(file).run().succeeds().quietly().wrote("");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_definitions_of_vms_have_their_names() {
+    let file = library().join("vm.lua");
+    let run = baton().script("definitions.lua").arg(&file).arg("vm");
+    run.run().succeeds().quietly().wrote("");
+    baton().arg(file).run().succeeds().quietly().wrote("");
+}
+
+#[test]
 fn a_name_that_only_one_of_them_has_is_found() {
     let text = std::fs::read_to_string(definitions()).expect("the definitions are there");
     let wrong = text.replace("function process.sleep(", "function process.snooze(");

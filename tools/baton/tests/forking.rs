@@ -19,7 +19,8 @@ cases! {
         a_retaken_call_may_fork_while_the_others_sleep,
         a_retaken_call_may_fork_while_the_owner_is_out,
         a_retaken_call_may_fork_while_the_owner_cannot_be_preempted,
-        a_child_of_a_bound_process_is_bound_to_its_only_thread;
+        a_child_of_a_bound_process_is_bound_to_its_only_thread,
+        a_child_has_what_is_in_shared_objects_and_none_of_their_waits;
 }
 
 /// Defines `forking(body, ...)`: spawns a process that forks. The child runs `body` and ends by

@@ -505,3 +505,28 @@ fn a_function_is_traced_from_within() {
     trace.find("child #2", "sleeps");
     Trace::read(&directory.path().join("y.pftrace"));
 }
+
+#[test]
+fn a_simulated_run_with_several_vms_is_written_whichever_vm_ends_it() {
+    for (ending, status) in [
+        ("other:join()", 0),
+        ("os.exit(7)", 7),
+        ("process.sleep(9)", 8),
+    ] {
+        let code = format!(
+            "local other = require('baton.vm').spawn(function()
+               require('baton.process').sleep(2)
+               os.exit(8)
+             end)
+             if {status} == 0 then other:kill() end
+             process.sleep(1)
+             {ending}"
+        );
+        let run = baton();
+        let directory = directory();
+        let file = directory.path().join("x.pftrace");
+        let run = run.arg("--simulate").arg("1").arg("--trace").arg(&file);
+        run.process_code(&code).run().ends_with(status);
+        Trace::read(&file).find("main #1", "sleeps");
+    }
+}

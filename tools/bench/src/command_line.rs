@@ -2,9 +2,11 @@
 //! `--help`.
 
 mod blocking;
+mod cores;
 mod every;
 
 pub(crate) use blocking::{BlockingOptions, Caller, Transport};
+pub(crate) use cores::{CoresOptions, CoresPart};
 pub(crate) use every::every_experiment;
 
 use std::path::PathBuf;
@@ -107,6 +109,9 @@ pub(crate) enum Experiment {
     /// The cost of being looked at: profiles, traces, the flight recorder and top, of an echo
     /// server, plain Lua and 10,000 processes
     Observe(ObserveOptions),
+    /// Several VMs in one program, one core each: work, messages, references, starts, servers;
+    /// compared with Node, Python, Go, Erlang
+    Cores(CoresOptions),
     /// Runs every experiment above, one after another
     All(AllOptions),
     /// Prints what earlier runs wrote with --json; with --html, several of them as one page

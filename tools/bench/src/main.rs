@@ -9,6 +9,7 @@ mod chart;
 mod child;
 mod command_line;
 mod contest;
+mod cores;
 mod count;
 mod delay;
 mod fairness;
@@ -222,6 +223,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Net(options) => ("net", net::run(bench, options)),
         Experiment::Observe(options) => ("observe", observe::run(bench, options)),
         Experiment::Slow(options) => ("slow", slow::run(bench, options)),
+        Experiment::Cores(options) => ("cores", cores::run(bench, options)),
         Experiment::All(_) | Experiment::Report(_) => bail!("it is no experiment by itself"),
     };
     Ok(Document {

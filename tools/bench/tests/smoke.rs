@@ -93,6 +93,8 @@ fn pretend_peer(peers: &Path) {
         scale) echo '{\"spawn_us\": 1, \"end_us\": 2, \"base_kib\": 100, \"rss_kib\": \
         900, \"pte_kib\": 100}' ;;\n\
         net) shift; exec BATON SERVER \"$@\" ;;\n\
+        cores) shift; case $1 in net) shift; exec BATON SERVER \"$@\" ;; esac; \
+        echo '{\"us\": 1, \"cpu_us\": 1, \"speedup\": 2, \"cpu\": 1}' ;;\n\
         esac\n";
     let script = script
         .replace("BATON", &baton().display().to_string())
@@ -119,7 +121,7 @@ fn every_experiment_runs_and_is_written_as_json_charts_and_page() {
 
     let documents = documents(&at("all.json"));
     let page = fs::read_to_string(at("all.html")).expect("the page to be there");
-    assert_eq!(documents.len(), 18, "{}", shown(&output));
+    assert_eq!(documents.len(), 19, "{}", shown(&output));
     let mut charts = 0;
     for document in &documents {
         let name = document["experiment"].as_str().expect("a name");
@@ -296,6 +298,18 @@ fn an_error_is_one_line_that_names_the_cause() {
         &["report", "/nonexistent/file.json"],
         "cannot read /nonexistent/file.json",
     );
+    let directory = tempfile::tempdir().expect("a directory");
+    let old = directory.path().join("baton");
+    fs::write(&old, "#!/bin/sh\n[ \"$1\" = -v ] && echo Lua 5.4\n").expect("it to be written");
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).expect("it to be executable");
+    let output = Command::new(BENCH)
+        .args(["cores", "--only", "spawn", "--baton"])
+        .arg(&old)
+        .output()
+        .expect("the program to start");
+    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+    let said = text(&output.stderr);
+    assert!(said.contains("this baton has no baton.vm"), "{said}");
     let output = Command::new(BENCH)
         .args(["switch", "--baton", "/nonexistent/baton"])
         .output()

@@ -9,7 +9,8 @@ use crate::checker::Checker;
 use crate::{tidy, workspace};
 
 /// The crates that have loom tests, with directory and name.
-const LOOM_CRATES: [(&str, &str); 1] = [("runtime/sys", "baton-sys")];
+const LOOM_CRATES: [(&str, &str); 2] =
+    [("runtime/sys", "baton-sys"), ("runtime/core", "baton-core")];
 
 /// The largest number of preemptions in an interleaving that loom explores.
 const LOOM_PREEMPTIONS: &str = "2";

@@ -22,7 +22,7 @@ pub(crate) const SHARE: &str = "tools/baton/share";
 
 /// The directory of the definitions, and the pages of the book that are made from them.
 const DEFINITIONS: &str = "editor/lua-language-server/library/baton";
-const REFERENCES: [(&str, &str, &str); 3] = [
+const REFERENCES: [(&str, &str, &str); 5] = [
     (
         "baton.process",
         "process.lua",
@@ -34,6 +34,12 @@ const REFERENCES: [(&str, &str, &str); 3] = [
         "inspect.lua",
         "docs/book/src/reference-inspect.md",
     ),
+    (
+        "baton.cluster",
+        "cluster.lua",
+        "docs/book/src/reference-cluster.md",
+    ),
+    ("baton.vm", "vm.lua", "docs/book/src/reference-vm.md"),
 ];
 
 /// A generated file: its path in the repository, and its text.

@@ -9,6 +9,7 @@
 //! - [`deb`] makes a Debian package, and [`dist`] makes an archive for other systems.
 //! - [`peers`] installs the systems that the benches compare Baton with, and [`readers`] the
 //!   programs that read the files which Baton writes.
+//! - [`cluster`] starts NATS servers for trying out.
 //! - [`vsix`] packs the extension for VS Code.
 //! - [`stress`] repeats the concurrent tests, and [`soak`] runs the interpreter under a long load.
 //! - [`races`] runs the runtime's tests under ThreadSanitizer, and [`miri`] those that can in Miri.
@@ -19,6 +20,7 @@
 mod cargo;
 mod checker;
 mod ci;
+mod cluster;
 mod deb;
 mod dist;
 mod generate;
@@ -63,7 +65,10 @@ usage: cargo xtask <command>
                           --shard: part K of N, counted from 0
   peers                   install the systems that the benches compare Baton with
   readers                 install the programs that read profiles, traces, metrics and heaps, for
-                          the tests of tools/formats; and the client that tests the debugger
+                          the tests of tools/formats; the client that tests the debugger; and
+                          the NATS server for the tests of baton.cluster
+  cluster                 start three NATS servers that work together, for trying out; ctrl-C
+                          stops them
   vsix                    pack the extension for VS Code
   stress [--runs N] [--pinned|--load] [--release] [--at-once N] [--keep-going] [--only NAMES]
                           repeat the concurrent tests N times (200), pinned to one CPU and under
@@ -74,8 +79,15 @@ usage: cargo xtask <command>
   soak foreign [--seconds N] [--seed N] [--release]
                           make random foreign calls for N seconds (600), and check that none
                           is lost
+  soak vms [--seconds N] [--seed N] [--release]
+                          start, use and kill VMs at random for N seconds (600), and check that
+                          nothing is lost or left over; --seed repeats a run
   soak net [--seconds N]  make sockets fail in every way for N seconds (600), and check that
                           nothing is left behind
+  soak cluster [--seconds N] [--jobs N]
+                          do rounds of N jobs (20000) over a NATS server for N seconds (600),
+                          while the server and the workers are killed, and check that no job
+                          is lost
 ";
 
 fn main() -> ExitCode {
@@ -96,6 +108,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
     match command.as_str() {
         "test" => testing::run(rest),
         "ci" => without_arguments(command, rest).and_then(|()| ci::run()),
+        "cluster" => without_arguments(command, rest).and_then(|()| cluster::run()),
         "deb" => deb::run(rest),
         "dist" => without_arguments(command, rest).and_then(|()| dist::run()),
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),

@@ -58,12 +58,12 @@ const GO: Package = Package {
 const PYTHON: Package = Package {
     name: "python3",
     probe: Probe::Program("python3", "--version"),
-    needed_by: "the peers CPython ctypes and asyncio",
+    needed_by: "the peers CPython ctypes and asyncio, and Python's processes and interpreters",
 };
 const NODE: Package = Package {
     name: "nodejs",
     probe: Probe::Program("node", "--version"),
-    needed_by: "the peer Node",
+    needed_by: "the peers Node and Node's workers",
 };
 const JAVA: Package = Package {
     name: "default-jdk-headless",
@@ -135,6 +135,7 @@ const WRK: Package = Package {
 };
 
 const WAITING: &str = "what waiting costs, and how late sleeps end";
+const CORES: &str = "work and messages on two cores";
 const SERVING: &str = "what a server gets done at up to 10,000 connections";
 
 /// A peer that consists of packages only, and that runs small programs from the benches.
@@ -147,7 +148,7 @@ const fn script(name: &'static str, compared: &'static str, packages: &'static [
     }
 }
 
-const PEERS: [Peer; 22] = [
+const PEERS: [Peer; 24] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -156,7 +157,8 @@ const PEERS: [Peer; 22] = [
     },
     Peer {
         name: "Go",
-        compared: "the price of a switch, what a process costs, and how late sleeps end",
+        compared: "the price of a switch, what a process costs, how late sleeps end, and work on \
+                   two cores",
         packages: &[GO],
         program: Some(Program {
             directory: "go",
@@ -165,7 +167,8 @@ const PEERS: [Peer; 22] = [
     },
     Peer {
         name: "Erlang",
-        compared: "the price of a switch, what a process costs, and how late sleeps end",
+        compared: "the price of a switch, what a process costs, how late sleeps end, and work on \
+                   two cores",
         packages: &[ERLANG],
         program: Some(Program {
             directory: "erlang",
@@ -211,6 +214,8 @@ const PEERS: [Peer; 22] = [
     script("asyncio", WAITING, &[PYTHON]),
     script("Node", WAITING, &[NODE]),
     script("Java", WAITING, &[JAVA]),
+    script("Node's workers", CORES, &[NODE]),
+    script("Python's processes and interpreters", CORES, &[PYTHON]),
     script("Copas", SERVING, &[LUA_SOCKET, LUA_COPAS]),
     script("cqueues and lua-http", SERVING, &[LUA_CQUEUES, LUA_HTTP]),
     script("luv", SERVING, &[LUA_LUV]),
@@ -310,7 +315,7 @@ fn build_erlang(output: &Path) -> Vec<Command> {
     build
         .args(["-Wall", "-Werror", "-o"])
         .arg(output)
-        .arg("baton_peer.erl");
+        .args(["baton_peer.erl", "baton_cores.erl"]);
     vec![build]
 }
 

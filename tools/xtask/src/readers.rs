@@ -4,8 +4,8 @@
 //! that `tools/formats/tests/readers` lists, and go to `target/readers`. A copy of the list there
 //! says which versions are installed; the tests compare it, too.
 //!
-//! In the same way come a client with which `baton debug` is tested, and the program that packs the
-//! extension for VS Code.
+//! In the same way come a client with which `baton debug` is tested, the NATS server with which
+//! `require "baton.cluster"` is, and the program that packs the extension for VS Code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,11 @@ pub(crate) const PACKAGES: &[Package] = &[
     package("nodejs", Probe::Program("node", "--version")),
     package("npm", Probe::Program("npm", "--version")),
     package("golang-go", Probe::Program("go", "version")),
+    Package {
+        name: "openssl",
+        probe: Probe::Program("openssl", "version"),
+        needed_by: "the tests of encrypted connections to a NATS server",
+    },
 ];
 
 const fn package(name: &'static str, probe: Probe) -> Package {
@@ -43,12 +48,12 @@ pub(crate) struct Group {
     sources: &'static str,
     /// The files that list the versions. The last one is copied when all is installed.
     lists: &'static [&'static str],
-    /// The commands that install them there.
-    commands: fn(directory: &Path) -> Vec<Command>,
+    /// The commands that install them there. The second argument is [`Group::sources`].
+    commands: fn(directory: &Path, sources: &Path) -> Vec<Command>,
 }
 
 /// The commands that install what a list of npm's says.
-fn npm(directory: &Path) -> Vec<Command> {
+fn npm(directory: &Path, _: &Path) -> Vec<Command> {
     let mut npm = Command::new("npm");
     npm.args([
         "ci",
@@ -61,6 +66,25 @@ fn npm(directory: &Path) -> Vec<Command> {
     vec![npm]
 }
 
+/// The commands that install what a list of pip's says.
+fn pip(directory: &Path, sources: &Path) -> Vec<Command> {
+    let mut venv = Command::new("python3");
+    venv.args(["-m", "venv"]).arg(directory);
+    let mut pip = Command::new(directory.join("bin/python"));
+    pip.args(["-I", "-m", "pip", "install", "--quiet"])
+        .args(["--disable-pip-version-check", "--no-deps", "-r"])
+        .arg(sources.join("requirements.txt"));
+    vec![venv, pip]
+}
+
+/// The NATS server.
+pub(crate) const NATS: Group = Group {
+    name: "nats",
+    sources: "tools/baton/tests/cluster_server",
+    lists: &["requirements.txt"],
+    commands: pip,
+};
+
 /// The program that packs extensions for VS Code.
 pub(crate) const PACKER: Group = Group {
     name: "packer",
@@ -69,21 +93,14 @@ pub(crate) const PACKER: Group = Group {
     commands: npm,
 };
 
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 5] = [
     Group {
         name: "python",
         sources: READERS,
         lists: &["requirements.txt"],
-        commands: |directory| {
-            let mut venv = Command::new("python3");
-            venv.args(["-m", "venv"]).arg(directory);
-            let mut pip = Command::new(directory.join("bin/python"));
-            pip.args(["-I", "-m", "pip", "install", "--quiet"])
-                .args(["--disable-pip-version-check", "--no-deps", "-r"])
-                .arg(workspace::root().join(READERS).join("requirements.txt"));
-            vec![venv, pip]
-        },
+        commands: pip,
     },
+    NATS,
     Group {
         name: "node",
         sources: READERS,
@@ -140,7 +157,7 @@ impl Group {
             fs::remove_dir_all(directory).map_err(|why| format!("cannot empty it: {why}"))?;
         }
         fs::create_dir_all(directory).map_err(|why| format!("cannot make it: {why}"))?;
-        let mut commands = (self.commands)(directory);
+        let mut commands = (self.commands)(directory, &sources);
         for list in self.lists {
             write(&directory.join(list), &read(&sources.join(list))?)?;
         }
@@ -171,12 +188,16 @@ mod checks {
     #[test]
     fn every_version_is_pinned() {
         let lists = |group: &Group| workspace::root().join(group.sources);
-        let python =
-            read(&lists(&GROUPS[0]).join("requirements.txt")).expect("the list for Python");
-        let lines = python.lines().filter(|line| !line.starts_with('#'));
-        assert!(lines.clone().count() > 0);
-        assert!(lines.clone().all(|line| line.contains("==")), "{python}");
-        for group in &GROUPS[1..] {
+        let (python, node): (Vec<_>, Vec<_>) = GROUPS
+            .iter()
+            .partition(|group| group.lists.contains(&"requirements.txt"));
+        for group in python {
+            let list = read(&lists(group).join("requirements.txt")).expect("the list for Python");
+            let lines = list.lines().filter(|line| !line.starts_with('#'));
+            assert!(lines.clone().count() > 0);
+            assert!(lines.clone().all(|line| line.contains("==")), "{list}");
+        }
+        for group in node {
             let node = read(&lists(group).join("package.json")).expect("the list for node");
             let node: serde_json::Value = serde_json::from_str(&node).expect("it is JSON");
             let versions = node["dependencies"].as_object().expect("dependencies");
@@ -199,7 +220,7 @@ mod checks {
             name: "trial",
             sources: READERS,
             lists: &["requirements.txt"],
-            commands: |_| vec![Command::new("false")],
+            commands: |_, _| vec![Command::new("false")],
         };
         let list = workspace::root().join(READERS).join("requirements.txt");
         let wanted = read(&list).expect("the list");

@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: runs a load for a long time, and checks that it leaves nothing behind.
 
-mod foreign;
+mod cluster;
+mod seeded;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,8 +13,8 @@ use crate::workspace;
 /// The loads that are Lua programs, with their paths under `tools/baton/tests/lua`.
 const PROGRAMS: &[(&str, &str)] = &[("net", "sockets/soak.lua")];
 
-/// The load that has its own driver, in Rust.
-const FOREIGN: &str = "foreign";
+/// A load that has its own driver, in Rust. So have those of `seeded::LOADS`.
+const CLUSTER: &str = "cluster";
 
 const DEFAULT_SECONDS: u32 = 600;
 
@@ -32,11 +33,13 @@ struct SoakOptions {
 /// with few descriptors. The load fails if it had too few of the events that it is there for. In
 /// ten minutes it must have a thousand kills, and proportionally fewer in a shorter run.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    if let Some((FOREIGN, rest)) = arguments
-        .split_first()
-        .map(|(name, rest)| (name.as_str(), rest))
-    {
-        return foreign::run(rest);
+    if let Some((name, rest)) = arguments.split_first() {
+        if name == CLUSTER {
+            return cluster::run(rest);
+        }
+        if let Some(load) = seeded::LOADS.iter().find(|load| load.name == name) {
+            return seeded::run(load, rest);
+        }
     }
     let request = SoakOptions::parse(arguments)?;
     let mut steps = Steps::of("soak");
@@ -63,7 +66,8 @@ impl SoakOptions {
         let known = PROGRAMS
             .iter()
             .map(|(name, _)| *name)
-            .chain([FOREIGN])
+            .chain(seeded::LOADS.iter().map(|load| load.name))
+            .chain([CLUSTER])
             .collect::<Vec<_>>()
             .join(", ");
         let (name, rest) = arguments

@@ -121,14 +121,19 @@ function Scope:cancel(reason) end
 ---@return baton.process.Supervisor
 function process.supervise(children, options) end
 
----A child of a supervisor: a function, or a supervisor with children of its own.
+---A child of a supervisor: a function, a VM, or a supervisor with children of its own.
+---
+---A VM is started as `vm.spawn` does. Its child ends as the VM ends. When the child is stopped, the
+---VM is killed, and has most of the time `stop` to end by itself.
 ---@class (exact) baton.process.Child
 ---@field name? string default "child N"
 ---@field start? function | table the function, or `{ f, arguments... }`
+---@field vm? string | function | table in place of `start`: what `vm.spawn` calls, or `{ main, arguments... }`
 ---@field children? baton.process.Child[] in place of `start`
 ---@field options? baton.process.SuperviseOptions for those children
 ---@field restart? "always" | "failed" | "never" when it restarts after its end; default "failed"
 ---@field stop? number seconds that a stop may take before a second kill; default 5
+---@field lease? fun(f: function, ...) runs `start` on one machine at a time: what `leasing` of a connection of baton.cluster returns
 
 ---Options of a supervisor.
 ---
@@ -182,6 +187,7 @@ function Supervisor:add(child, timeout) end
 ---@field ended "returned" | "failed" | "killed" | nil how it last ended
 ---@field reason any its error, or the reason of its kill
 ---@field supervisor baton.process.Supervisor? its supervisor, if it has children
+---@field vm baton.vm.VM? its VM, the present one or the last one
 
 ---Sets the scheduler hook; nil removes it. The runtime calls `f(current, suggested)` whenever a
 ---process has yielded, waits, has ended or was preempted. `f` returns the process that runs next.

@@ -10,6 +10,8 @@ void baton_lua_install_calls(void) {
       .may_give_way = baton_lua_may_give_way,
       .object_of_call = baton_lua_object_of_call,
       .before_foreign_call = baton_lua_before_foreign_call,
+      .after_foreign_call = baton_lua_after_foreign_call,
+      .unwinds_calls = baton_turns_unwind,
       .warn_of_foreign_state = baton_lua_warn_of_foreign_state,
       .defer_finalizer = baton_lua_defer_finalizer,
       .leave_finalizers = baton_lua_leave_finalizers,

@@ -41,6 +41,8 @@ void baton_lua_note_function_with_retake_hook(
 void baton_lua_note_library_functions(lua_State *L);
 void baton_lua_note_function(lua_CFunction function);
 
+void baton_lua_retake_policy_in_child(void);
+
 /* warnings.c */
 /* Installs the test whether a callback from another thread waits for a listener. */
 void baton_lua_set_queued_calls_test(int (*has)(const struct baton_vm *vm));
@@ -89,8 +91,7 @@ void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process);
 /* policies.c */
 /* Whether calls of this function may be retaken. `object` becomes what no other call may use
    meanwhile, or NULL. Inside the VM, or on the monitor's thread while it owns the VM. */
-int baton_lua_policy_allows(
-    struct baton_process *process, lua_State *L, lua_CFunction function, void **object);
+int baton_lua_policy_allows(lua_State *L, lua_CFunction function, void **object);
 /* The object that a finalizer's call of `function` would have to wait for now, or NULL. `memory` is
    the userdata, or NULL. Inside the VM. */
 const void *baton_lua_finalizer_waits_for(
@@ -98,9 +99,15 @@ const void *baton_lua_finalizer_waits_for(
 /* Called before each call of a foreign function while `baton_calls_watched`. Inside the VM. */
 void baton_lua_before_foreign_call(
     lua_State *L, struct baton_process *process, lua_CFunction function);
+/* turns.c */
+void baton_turns_turn_on(void);
+void baton_lua_after_foreign_call(lua_State *L, struct baton_process *process);
+void baton_turns_unwind(struct baton_process *process, const void *where);
+
+/* policies.c */
 /* Returns 0 if the function belongs to no known module. */
-int baton_lua_policy_of_call(
-    struct baton_vm *vm, lua_CFunction function, struct baton_policy_of_call *policy);
+int baton_lua_policy_of_call(lua_CFunction function, struct baton_policy_of_call *policy);
+void baton_lua_policies_in_child(struct baton_process *survivor);
 
 /* retake_policy.c */
 /* Whether the running C function may give way in its middle. Returns 0 for no, 1 for yes, on its

@@ -18,7 +18,9 @@
 #include "calls/policies.h"
 #include "state/state.h"
 
+#include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,57 +42,83 @@ struct noted_function {
   enum noted_as as;
 };
 
-/* The object file of loaded modules, or a module that is linked into the executable. Before
-   anything is loaded from it: the declared policy for a module of this name. */
+/* The noted functions of a module. When they outgrow their room, a larger copy replaces them. The
+   old one stays, as others may be reading it. */
+struct noted_functions {
+  int count; /* atomic */
+  int room;
+  struct noted_function functions[];
+};
+
+/*
+** The object file of loaded modules, or a module that is linked into the executable. Before
+** anything is loaded from it: the declared policy for a module of this name.
+**
+** These are the program's, not a VM's: a library is loaded once, whoever requires it. Any VM adds
+** to the list, and none is ever removed. Changes are made under a mutex. Readers take none, as they
+** may be the monitor: they see `policy` and the functions before or after a change.
+*/
 struct baton_module {
-  struct baton_module *next;
+  struct baton_module *next; /* written before the module is in the list */
   const char *low, *high; /* its code; both NULL: linked, or a declaration for a later module */
   lua_CFunction opener;   /* of a linked module: the function that opened it; else NULL */
-  enum policy policy;
+  enum policy policy; /* atomic, as are the next three */
   /* the origin of `policy`; NULL: declared, or nothing is known */
   const struct baton_built_in_policy *known;
   int is_declared;
-  struct noted_function *noted;
-  int noted_count;
-  char name[LONGEST_NAME + 1]; /* the name that it was first required by */
+  struct noted_functions *noted; /* NULL: none */
+  struct baton_turns turns;
+  /* the name that it was first required by; that of its file while it is being loaded */
+  char name[LONGEST_NAME + 1];
+  int is_being_loaded;
 };
+
+static struct baton_module *modules; /* atomic; the last one that was added */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 
 /* {======================================================
 ** Finding
 ** ======================================================= */
 
-static struct baton_module *find_linked(struct baton_vm *vm, lua_CFunction function) {
+static struct baton_module *first_module(void) {
+  /* Acquire: pairs with the release in `add_module`. */
+  return __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
+}
+
+static struct baton_module *find_linked(lua_CFunction function) {
   struct baton_module *module;
   for (; function != NULL; function = baton_lua_pusher_of(function))
-    for (module = vm->modules; module != NULL; module = module->next)
+    for (module = first_module(); module != NULL; module = module->next)
       if (module->opener == function) return module;
   return NULL;
 }
 
-static struct baton_module *find_by_address(struct baton_vm *vm, lua_CFunction function) {
+static struct baton_module *find_by_address(lua_CFunction function) {
   const char *address = (const char *)function;
   struct baton_module *module;
-  for (module = vm->modules; module != NULL; module = module->next)
+  for (module = first_module(); module != NULL; module = module->next)
     if (address >= module->low && address < module->high) return module;
-  return baton_lua_is_linked(function) ? find_linked(vm, function) : NULL;
+  return baton_lua_is_linked(function) ? find_linked(function) : NULL;
 }
 
-static struct baton_module *find_declaration(struct baton_vm *vm, const char *name) {
+static struct baton_module *find_declaration(const char *name) {
   struct baton_module *module;
-  for (module = vm->modules; module != NULL; module = module->next)
+  for (module = first_module(); module != NULL; module = module->next)
     if (module->low == NULL && module->opener == NULL && strcmp(module->name, name) == 0)
       return module;
   return NULL;
 }
 
-/* Inside the VM, like every change of the list, as the monitor reads it while it owns the VM.
-   Returns NULL without memory. */
-static struct baton_module *add_module(struct baton_vm *vm, const char *name) {
-  struct baton_module *module = calloc(1, sizeof *module);
+/* Adds a module with this name, and the rest of `like`. Returns NULL without memory. The mutex is
+   held. */
+static struct baton_module *add_module(const char *name, const struct baton_module *like) {
+  struct baton_module *module = malloc(sizeof *module);
   if (module == NULL) return NULL;
+  *module = *like;
   snprintf(module->name, sizeof module->name, "%s", name);
-  module->next = vm->modules;
-  vm->modules = module;
+  module->next = first_module();
+  /* Release: pairs with the acquire in `first_module`. */
+  __atomic_store_n(&modules, module, __ATOMIC_RELEASE);
   return module;
 }
 
@@ -124,20 +152,18 @@ static lua_CFunction opener_of(lua_CFunction function) {
 }
 
 /* The module that the function belongs to. Adds it if it is new. Returns NULL if the function is
-   the guest's own, or memory is short. Inside the VM. */
-static struct baton_module *module_of(
-    struct baton_vm *vm, lua_CFunction function, const char *name) {
-  struct baton_module *module = find_by_address(vm, function);
+   the guest's own, or memory is short. The mutex is held. */
+static struct baton_module *module_of(lua_CFunction function, const char *name) {
+  struct baton_module *module = find_by_address(function);
+  struct baton_module new = {.policy = EXCLUSIVE};
   struct range range = {(const char *)function, NULL, NULL};
   const int is_linked = baton_lua_is_linked(function);
   if (module != NULL || baton_lua_is_ours(function)) return module;
   if (!is_linked && !dl_iterate_phdr(examine_object_file, &range)) return NULL;
-  module = add_module(vm, name);
-  if (module == NULL) return NULL;
-  if (is_linked) module->opener = opener_of(function);
-  module->low = range.low;
-  module->high = range.high;
-  return module;
+  if (is_linked) new.opener = opener_of(function);
+  new.low = range.low;
+  new.high = range.high;
+  return add_module(name, &new);
 }
 
 /* }====================================================== */
@@ -146,10 +172,18 @@ static struct baton_module *module_of(
 ** Calls
 ** ======================================================= */
 
+static const struct noted_functions *noted_of(const struct baton_module *module) {
+  /* Acquire: pairs with the release in `add_noted` and `change_policy`. */
+  return __atomic_load_n(&module->noted, __ATOMIC_ACQUIRE);
+}
+
 static enum noted_as noted_as(const struct baton_module *module, lua_CFunction function) {
+  const struct noted_functions *noted = noted_of(module);
+  /* Acquire: pairs with the release in `add_noted`. */
+  const int count = noted != NULL ? __atomic_load_n(&noted->count, __ATOMIC_ACQUIRE) : 0;
   int i;
-  for (i = 0; i < module->noted_count; i++)
-    if (module->noted[i].function == function) return module->noted[i].as;
+  for (i = 0; i < count; i++)
+    if (noted->functions[i].function == function) return noted->functions[i].as;
   return NOT_NOTED;
 }
 
@@ -158,7 +192,8 @@ static enum policy policy_of(const struct baton_module *module, lua_CFunction fu
     case IS_SERIAL: return SERIAL;
     case IS_OBJECT: return OBJECT;
     case IS_CONCURRENT: return CONCURRENT;
-    default: return module->policy;
+    /* Relaxed: a call sees the policy before or after a change. */
+    default: return __atomic_load_n(&module->policy, __ATOMIC_RELAXED);
   }
 }
 
@@ -189,19 +224,53 @@ static int may_overlap(const struct baton_module *module, lua_CFunction function
   return policy_of(module, function) != EXCLUSIVE;
 }
 
-int baton_lua_policy_allows(
-    struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
-  struct baton_module *module = find_by_address(process->vm, function);
+int baton_lua_policy_allows(lua_State *L, lua_CFunction function, void **object) {
+  struct baton_module *module = find_by_address(function);
   if (module == NULL || !may_overlap(module, function)) return 0;
   *object = object_of_call(module, L, function);
   return 1;
 }
 
+/* Whether one VM at a time may call the function. */
+static int needs_turn(const struct baton_module *module, lua_CFunction function) {
+  /* Relaxed: as in `policy_of`. */
+  const struct baton_built_in_policy *known = __atomic_load_n(&module->known, __ATOMIC_RELAXED);
+  const enum policy policy = policy_of(module, function);
+  if (known != NULL && known->is_one_vms) return 1;
+  return policy == SERIAL || (policy == EXCLUSIVE && known == NULL);
+}
+
+/* The name of the object file that a function is in, without its directory. */
+static const char *name_of_file(lua_CFunction function) {
+  Dl_info info;
+  const char *slash;
+  if (!dladdr((void *)(size_t)function, &info) || info.dli_fname == NULL) return "";
+  slash = strrchr(info.dli_fname, '/');
+  return slash != NULL ? slash + 1 : info.dli_fname;
+}
+
+/* Waits for the turn of the VM to call a function of the program's. A module whose opener is being
+   called is new. Inside the VM before and after. */
+static void begin_turn(lua_State *L, struct baton_process *process, struct baton_module *module,
+    lua_CFunction function) {
+  if (module == NULL) {
+    const char *name = name_of_file(function);
+    pthread_mutex_lock(&changing);
+    module = module_of(function, name);
+    if (module != NULL) module->is_being_loaded = 1;
+    pthread_mutex_unlock(&changing);
+  }
+  if (module != NULL && needs_turn(module, function))
+    baton_turns_begin(L, process, &module->turns, module->name);
+}
+
 const void *baton_lua_finalizer_waits_for(
     struct baton_process *process, lua_CFunction function, void *memory) {
-  struct baton_module *module = find_by_address(process->vm, function);
+  struct baton_module *module = find_by_address(function);
   const void *object = NULL;
   if (module == NULL) return NULL;
+  if (needs_turn(module, function) && baton_turns_are_others(process, &module->turns))
+    return &module->turns;
   if (policy_of(module, function) == SERIAL)
     object = module;
   else if (policy_of(module, function) == OBJECT)
@@ -253,7 +322,7 @@ static int wait_for_all(
   const CallInfo *ci = L->ci;
   const TValue *function = s2v(ci->func.p);
   int i, count = (int)(L->top.p - (ci->func.p + 1));
-  if (module->noted_count == 0) return 0;
+  if (noted_of(module) == NULL) return 0;
   if (wait_or_refuse(L, process, module, module)) return 1;
   for (i = 1; i <= count; i++)
     if (wait_for_value(L, process, module, s2v(ci->func.p + i))) return 1;
@@ -264,8 +333,11 @@ static int wait_for_all(
 
 void baton_lua_before_foreign_call(
     lua_State *L, struct baton_process *process, lua_CFunction function) {
-  struct baton_module *module = find_by_address(process->vm, function);
+  struct baton_module *module = find_by_address(function);
   void *object;
+  /* Relaxed: a VM beside the first one starts after it was set. */
+  if (__atomic_load_n(&baton_turns_are_on, __ATOMIC_RELAXED))
+    begin_turn(L, process, module, function);
   if (module == NULL) return;
   if (!may_overlap(module, function)) {
     while (wait_for_all(L, process, module)) {
@@ -292,23 +364,52 @@ void baton_lua_before_foreign_call(
 ** Loading and declaring
 ** ======================================================= */
 
+/* Makes room for one more noted function. Returns NULL without memory. The mutex is held. */
+static struct noted_functions *make_room(struct baton_module *module) {
+  struct noted_functions *noted = module->noted, *larger;
+  const int count = noted != NULL ? noted->count : 0, room = count > 0 ? 2 * count : 8;
+  if (noted != NULL && count < noted->room) return noted;
+  larger = malloc(sizeof *larger + (size_t)room * sizeof larger->functions[0]);
+  if (larger == NULL) return NULL;
+  larger->room = room;
+  larger->count = count;
+  if (count > 0)
+    memcpy(larger->functions, noted->functions, (size_t)count * sizeof noted->functions[0]);
+  /* Release: pairs with the acquire in `noted_of`. */
+  __atomic_store_n(&module->noted, larger, __ATOMIC_RELEASE);
+  return larger;
+}
+
+/* Returns 0 without memory. The mutex is held. */
+static int add_noted(struct baton_module *module, lua_CFunction function, enum noted_as as) {
+  struct noted_functions *noted;
+  if (noted_as(module, function) != NOT_NOTED) return 1; /* by an earlier load */
+  noted = make_room(module);
+  if (noted == NULL) return 0;
+  noted->functions[noted->count] = (struct noted_function){function, as};
+  /* Release: pairs with the acquire in `noted_as`. */
+  __atomic_store_n(&noted->count, noted->count + 1, __ATOMIC_RELEASE);
+  return 1;
+}
+
 /* Notes the C function on the top of the stack. */
 static void note_function(lua_State *L, struct baton_module *module, enum noted_as as) {
   const lua_CFunction function = lua_tocfunction(L, -1);
-  struct noted_function *grown;
+  int is_noted;
   if (function == NULL) return;
-  baton_enter(L);
-  if (noted_as(module, function) != NOT_NOTED) { /* by an earlier load */
-    baton_leave(L);
-    return;
-  }
-  grown = realloc(module->noted, (size_t)(module->noted_count + 1) * sizeof *grown);
-  if (grown != NULL) {
-    module->noted = grown;
-    grown[module->noted_count++] = (struct noted_function){function, as};
-  }
-  baton_leave(L);
-  if (grown == NULL) luaL_error(L, "not enough memory");
+  pthread_mutex_lock(&changing);
+  is_noted = add_noted(module, function, as);
+  pthread_mutex_unlock(&changing);
+  if (!is_noted) luaL_error(L, "not enough memory");
+}
+
+/* Sets the policy of a module, by its origin (NULL: it is declared). The mutex is held. */
+static void change_policy(struct baton_module *module, enum policy policy,
+    const struct baton_built_in_policy *known) {
+  /* Relaxed (all): as in `policy_of`. */
+  __atomic_store_n(&module->known, known, __ATOMIC_RELAXED);
+  __atomic_store_n(&module->is_declared, known == NULL, __ATOMIC_RELAXED);
+  __atomic_store_n(&module->policy, policy, __ATOMIC_RELAXED);
 }
 
 /* Replaces the function on the top of the stack by its result. */
@@ -377,19 +478,18 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
   if (process == NULL || loader == NULL) return;
   index = lua_absindex(L, index);
   baton_lua_note_opener(loader);
-  baton_enter(L);
-  module = module_of(process->vm, loader, name);
-  declared = find_declaration(process->vm, name);
+  pthread_mutex_lock(&changing);
+  module = module_of(loader, name);
+  declared = find_declaration(name);
   if (module != NULL) {
-    if (declared != NULL) {
-      module->policy = declared->policy;
-      module->is_declared = 1;
-    } else if (known != NULL && module->policy == EXCLUSIVE) {
-      module->policy = known->policy;
-      module->known = known;
-    }
+    if (module->is_being_loaded) snprintf(module->name, sizeof module->name, "%s", name);
+    module->is_being_loaded = 0;
+    if (declared != NULL)
+      change_policy(module, declared->policy, NULL);
+    else if (known != NULL && module->policy == EXCLUSIVE && !module->is_declared)
+      change_policy(module, known->policy, known);
   }
-  baton_leave(L);
+  pthread_mutex_unlock(&changing);
   if (module != NULL && known != NULL && declared == NULL) {
     note_named(L, module, index, known->serial, IS_SERIAL);
     note_named(L, module, index, known->object, IS_OBJECT);
@@ -405,12 +505,12 @@ static enum policy policy_named(const char *text, size_t length) {
   return UNKNOWN;
 }
 
-/* Sets the policy for a module of this name. Returns 0 without memory. Inside the VM. */
-static int declare(struct baton_vm *vm, const char *name, enum policy policy) {
-  struct baton_module *module = find_declaration(vm, name);
-  if (module == NULL) module = add_module(vm, name);
-  if (module == NULL) return 0;
-  module->policy = policy;
+/* Sets the policy for a module of this name. Returns 0 without memory. The mutex is held. */
+static int declare(const char *name, enum policy policy) {
+  const struct baton_module new = {.policy = policy, .is_declared = 1};
+  struct baton_module *module = find_declaration(name);
+  if (module == NULL) return add_module(name, &new) != NULL;
+  change_policy(module, policy, NULL);
   return 1;
 }
 
@@ -442,23 +542,21 @@ static lua_CFunction loaded_function(lua_State *L, const char *name) {
 
 /* process.concurrent(module, policy). The module may be loaded or not. */
 int baton_lua_concurrent(lua_State *L) {
-  struct baton_process *caller = baton_lua_caller(L);
   const char *name = luaL_checkstring(L, 1);
   enum policy policy = (enum policy)luaL_checkoption(L, 2, NULL, policy_names);
   lua_CFunction function = loaded_function(L, name);
   struct baton_module *module;
   int declared;
   luaL_argcheck(L, strlen(name) <= LONGEST_NAME, 1, "a module's name has at most 63 bytes");
-  baton_enter(L);
-  declared = declare(caller->vm, name, policy);
-  module = function != NULL ? module_of(caller->vm, function, name) : NULL;
+  pthread_mutex_lock(&changing);
+  declared = declare(name, policy);
+  module = function != NULL ? module_of(function, name) : NULL;
   if (module != NULL) {
-    module->policy = policy;
-    module->known = NULL;
-    module->is_declared = 1;
-    module->noted_count = 0;
+    change_policy(module, policy, NULL);
+    /* Release: pairs with the acquire in `noted_of`. */
+    __atomic_store_n(&module->noted, NULL, __ATOMIC_RELEASE);
   }
-  baton_leave(L);
+  pthread_mutex_unlock(&changing);
   if (!declared) luaL_error(L, "not enough memory");
   return 0;
 }
@@ -466,7 +564,6 @@ int baton_lua_concurrent(lua_State *L) {
 /* Reads BATON_CONCURRENT: names of modules, each with an optional policy ("concurrent" without),
    such as "lsqlite3=serial,mylib". */
 void baton_lua_read_declarations(lua_State *L, const char *text) {
-  struct baton_process *caller = baton_lua_caller(L);
   while (*text != '\0') {
     size_t length = strcspn(text, ",");
     const char *equals = memchr(text, '=', length);
@@ -482,20 +579,32 @@ void baton_lua_read_declarations(lua_State *L, const char *text) {
             text);
       memcpy(name, text, name_length);
       name[name_length] = '\0';
-      baton_enter(L);
-      declare(caller->vm, name, policy);
-      baton_leave(L);
+      pthread_mutex_lock(&changing);
+      declare(name, policy);
+      pthread_mutex_unlock(&changing);
     }
     text += length + (text[length] == ',');
   }
 }
 
-int baton_lua_policy_of_call(
-    struct baton_vm *vm, lua_CFunction function, struct baton_policy_of_call *policy) {
-  const struct baton_module *module = find_by_address(vm, function);
+/* Another thread may have held the mutex when the program forked. */
+void baton_lua_policies_in_child(struct baton_process *survivor) {
+  struct baton_module *module;
+  pthread_mutex_init(&changing, NULL);
+  /* Other VMs, which may have had turns, are gone. */
+  for (module = first_module(); module != NULL; module = module->next)
+    memset(&module->turns, 0, sizeof module->turns);
+  survivor->turns_taken = NULL;
+}
+
+int baton_lua_policy_of_call(lua_CFunction function, struct baton_policy_of_call *policy) {
+  const struct baton_module *module = find_by_address(function);
+  const struct baton_built_in_policy *known;
   if (module == NULL) return 0;
   policy->module = module->name;
-  policy->why = module->known != NULL ? module->known->why : NULL;
+  /* Relaxed: as in `policy_of`. */
+  known = __atomic_load_n(&module->known, __ATOMIC_RELAXED);
+  policy->why = known != NULL ? known->why : NULL;
   policy->lets_others_run = may_overlap(module, function);
   policy->is_declared = module->is_declared;
   return 1;

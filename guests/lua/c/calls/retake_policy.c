@@ -22,11 +22,12 @@
 #include "calls/calls.h"
 #include "lualib.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The library functions that may be retaken. Written once, at the start, before there are
-   processes. */
+/* The library functions that may be retaken. Each VM adds those of the libraries that it opens, and
+   finds that the first VM has added them. */
 #define MOST_FUNCTIONS 160
 enum kind {
   PLAIN,
@@ -38,36 +39,48 @@ static struct {
   enum kind kind;
   void (*on_retake)(lua_State *L); /* called after a retake; or NULL */
 } retakable[MOST_FUNCTIONS];
-static int retakable_count;
+static int retakable_count;                                /* atomic */
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER; /* held while it grows */
 
 /* Index in the table, or -1. */
 static int find(lua_CFunction function) {
+  /* Acquire: pairs with the release in `add`. */
+  const int count = __atomic_load_n(&retakable_count, __ATOMIC_ACQUIRE);
   int i;
-  for (i = 0; i < retakable_count; i++)
+  for (i = 0; i < count; i++)
     if (retakable[i].function == function) return i;
   return -1;
 }
 
-static void add(lua_CFunction function, enum kind kind) {
-  if (function == NULL || !baton_lua_is_ours(function) || find(function) >= 0 ||
-      retakable_count == MOST_FUNCTIONS)
-    return;
-  retakable[retakable_count].function = function;
-  retakable[retakable_count++].kind = kind;
+static void add(lua_CFunction function, enum kind kind, void (*on_retake)(lua_State *L)) {
+  int count;
+  if (function == NULL || !baton_lua_is_ours(function) || find(function) >= 0) return;
+  pthread_mutex_lock(&adding);
+  count = retakable_count;
+  if (find(function) < 0 && count < MOST_FUNCTIONS) {
+    retakable[count].function = function;
+    retakable[count].kind = kind;
+    retakable[count].on_retake = on_retake;
+    /* Release: pairs with the acquire in `find`. */
+    __atomic_store_n(&retakable_count, count + 1, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&adding);
 }
 
+/* Another thread may have held the mutex when the program forked. */
+void baton_lua_retake_policy_in_child(void) { pthread_mutex_init(&adding, NULL); }
+
 /* Registers a function of the host, such as the command line, that may be retaken. */
-void baton_lua_note_function(lua_CFunction function) { add(function, PLAIN); }
+void baton_lua_note_function(lua_CFunction function) { add(function, PLAIN, NULL); }
 
 void baton_lua_note_function_with_retake_hook(
     lua_CFunction function, void (*on_retake)(lua_State *L)) {
-  int found;
-  add(function, PLAIN);
-  found = find(function);
-  if (found >= 0) retakable[found].on_retake = on_retake;
+  add(function, PLAIN, on_retake);
 }
 
-static void note(lua_State *L, int index, enum kind kind) { add(lua_tocfunction(L, index), kind); }
+static void note(lua_State *L, int index, enum kind kind) {
+  add(lua_tocfunction(L, index), kind, NULL);
+}
 
 static void note_table(lua_State *L, enum kind kind) {
   lua_pushnil(L);
@@ -141,7 +154,7 @@ static int may_run_beside(
     struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
   const int found = find(function);
   *object = NULL;
-  if (found < 0) return baton_lua_policy_allows(process, L, function, object);
+  if (found < 0) return baton_lua_policy_allows(L, function, object);
   if (retakable[found].kind == ABOUT_A_FILE && process->object_of == function)
     *object = process->object;
   return 1;
@@ -187,7 +200,7 @@ int baton_lua_may_give_way(struct baton_process *process, void **object) {
     return 0;
   found = find(function);
   *object = NULL;
-  if (found < 0 ? !baton_lua_policy_allows(process, L, function, object)
+  if (found < 0 ? !baton_lua_policy_allows(L, function, object)
                 : retakable[found].kind != GIVES_WAY)
     return 0;
   return baton_lua_has_foreign_frames(process) ? 2 : 1;

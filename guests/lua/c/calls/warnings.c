@@ -141,7 +141,7 @@ int baton_lua_warn_blocked(struct baton_process *process) {
         has_queued_calls(process->vm) ? ", and a callback from another thread," : "",
         has_queued_calls(process->vm) ? " If it waits for that thread, it waits for ever."
                                             : "");
-  else if (baton_lua_policy_of_call(process->vm, function, &policy))
+  else if (baton_lua_policy_of_call(function, &policy))
     warn_of_module(process, L, baton_lua_title(process, title), name, &policy);
   else
     baton_lua_warn("baton: warning: %s: %s keeps all other processes waiting. Do it in smaller "

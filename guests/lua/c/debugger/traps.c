@@ -83,6 +83,7 @@ static int is_known(lua_State *L, struct baton_process *process) {
 }
 
 static void raises(lua_State *L, struct baton_process *process) {
+  if (process->vm != baton_debugger_vm()) return;
   if (stops_at_errors == 0 || (stops_at_errors == 1 && is_caught(process, L))) return;
   if (process->killed || L != baton_lua_innermost(process)) return;
   if (is_known(L, process)) return;
@@ -139,6 +140,8 @@ static int trap(lua_State *L, struct baton_process *process, const void *at) {
 
 static void loaded(lua_State *L) {
   const TValue *function = s2v(L->top.p - 1);
+  const struct baton_process *process = baton_lua_here(L);
+  if (process == NULL || process->vm != baton_debugger_vm()) return;
   if (ttisLclosure(function) && baton_debugger_has_breakpoints())
     baton_debugger_place_in(clLvalue(function)->p, baton_debug_placed, NULL);
 }

@@ -90,11 +90,21 @@ static void meet_closed(lua_State *L, int index, luaL_Stream *stream) {
   stream->closef = close_nothing;
 }
 
+/* For a closed file: raises an error if it was moved to another VM, unless the function is one of
+   those that continue with closed files. */
+static void check_moved(lua_State *L, int index) {
+  const int ends = is_metamethod(L, 1, "__gc");
+  if (baton_io_has_moved(L, index, ends) && !ends && !is_metamethod(L, 1, "__tostring"))
+    luaL_error(L, "the file was moved to another VM");
+}
+
 /* Some functions check twice, and assume that the second check finds what the first one found. So
    a file that was closed in between is handled here. */
 void *baton_io_checkudata(lua_State *L, int index, const char *type_name) {
   luaL_Stream *stream = luaL_checkudata(L, index, type_name);
-  const int was_open = stream->closef != NULL;
+  int was_open;
+  if (luai_unlikely(stream->closef == NULL)) check_moved(L, index);
+  was_open = stream->closef != NULL;
   use(L, object_of(stream));
   if (was_open && stream->closef == NULL) meet_closed(L, index, stream);
   return stream;
@@ -102,12 +112,17 @@ void *baton_io_checkudata(lua_State *L, int index, const char *type_name) {
 
 void *baton_io_touserdata(lua_State *L, int index) {
   luaL_Stream *stream = lua_touserdata(L, index);
-  if (stream != NULL) use(L, object_of(stream));
+  if (stream == NULL) return NULL;
+  if (luai_unlikely(stream->closef == NULL)) check_moved(L, index);
+  use(L, object_of(stream));
   return stream;
 }
 
 void *baton_io_newuserdata(lua_State *L, size_t size, int values) {
-  void *stream = lua_newuserdatauv(L, size, values);
+  struct baton_stream *stream = lua_newuserdatauv(L, sizeof *stream, values);
+  lua_assert(size == sizeof stream->stream);
+  (void)size;
+  *stream = (struct baton_stream){.stream = {NULL, NULL}};
   use(L, stream);
   return stream;
 }

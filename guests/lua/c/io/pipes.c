@@ -8,24 +8,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A pipe that a daemon has opened. Guarded by the VM lock. */
+/* A pipe that a daemon of the VM has opened. Guarded by the VM lock. */
 struct daemons_pipe {
   struct daemons_pipe *next;
   FILE *file;
 };
 
-static struct daemons_pipe *daemons_pipes;
-
-static struct daemons_pipe **find_pipe(const FILE *file) {
-  struct daemons_pipe **link = &daemons_pipes;
+static struct daemons_pipe **find_pipe(struct baton_vm *vm, const FILE *file) {
+  struct daemons_pipe **link = &vm->daemons_pipes;
   while (*link != NULL && (*link)->file != file) link = &(*link)->next;
   return link;
 }
 
+/* The new file is on the top of the stack. */
 FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
   const struct baton_process *process = baton_lua_here(L);
   struct daemons_pipe *pipe = process != NULL && process->daemon ? malloc(sizeof *pipe) : NULL;
   FILE *file;
+  ((struct baton_stream *)lua_touserdata(L, -1))->is_pipe = 1;
   baton_io_flush_all();
   file = popen(command, mode);
   if (pipe == NULL || file == NULL) { /* without memory for a record it is an ordinary pipe */
@@ -36,8 +36,8 @@ FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
   }
   baton_enter(L);
   pipe->file = file;
-  pipe->next = daemons_pipes;
-  daemons_pipes = pipe;
+  pipe->next = process->vm->daemons_pipes;
+  process->vm->daemons_pipes = pipe;
   baton_leave(L);
   return file;
 }
@@ -53,7 +53,7 @@ int baton_io_pclose(lua_State *L, FILE *file) {
   struct daemons_pipe **link, *pipe;
   if (process == NULL) return pclose(file);
   baton_enter(L);
-  link = find_pipe(file);
+  link = find_pipe(process->vm, file);
   pipe = *link;
   if (pipe != NULL) *link = pipe->next;
   baton_leave(L);

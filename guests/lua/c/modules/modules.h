@@ -13,6 +13,10 @@
 /* name_lookups.c */
 void baton_lua_names_in_child(void);
 
+/* socket_moving.c */
+/* Called once, before there is a VM. */
+void baton_modules_install(void);
+
 /* require.c */
 void baton_lua_keep_loads_of(struct baton_process *survivor);
 void baton_lua_open_require(lua_State *L);

@@ -83,7 +83,7 @@ int baton_socket_may_be_drained(lua_State *L, struct baton_try *call) {
   socket->has_sent = 0;
   if (socket->news_before < 0 || socket->news_before & BATON_NEWS_OF_MORE ||
       socket->receiving != 1 || baton_socket_is_at_once(socket) || baton_simulated ||
-      call->class->dirty == NULL || call->class->getstats == NULL)
+      !call->class->may_be_tcp)
     return 0;
   baton_enter(L);
   are_many = baton_runnable_count(call->process->vm->executor) >= MANY;

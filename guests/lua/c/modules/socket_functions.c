@@ -187,6 +187,13 @@ struct replacement {
   lua_CFunction function;
 };
 
+/* Of all classes. Their objects may have come back from a move that failed. */
+static const struct replacement of_all[] = {{"getpeername", baton_socket_use},
+    {"getsockname", baton_socket_use}, {"getfd", baton_socket_use}, {"getfamily", baton_socket_use},
+    {"getoption", baton_socket_use}, {"setoption", baton_socket_use}, {"listen", baton_socket_use},
+    {"shutdown", baton_socket_use}, {"dirty", baton_socket_use}, {"getstats", baton_socket_use},
+    {NULL, NULL}};
+
 static const struct replacement of_streams[] = {{"receive", baton_socket_receive},
     {"send", baton_socket_send}, {"accept", baton_socket_accept}, {"connect", baton_socket_connect},
     {"bind", baton_socket_change}, {"setfd", baton_socket_change}, {"close", baton_socket_close},
@@ -298,7 +305,10 @@ static void adapt_classes(lua_State *L, size_t which) {
         class->getfd = method_named(L, methods, "getfd");
         class->settimeout = method_named(L, methods, "settimeout");
         class->gettimeout = method_named(L, methods, "gettimeout");
-        if (adapted[which].replacements == of_streams) {
+        class->setfd = method_named(L, methods, "setfd");
+        class->receive = method_named(L, methods, "receive");
+        class->setstats = method_named(L, methods, "setstats");
+        if (adapted[which].replacements != of_connections) {
           class->dirty = method_named(L, methods, "dirty");
           class->getstats = method_named(L, methods, "getstats");
         }
@@ -306,6 +316,7 @@ static void adapt_classes(lua_State *L, size_t which) {
       if (class->getfd != NULL && class->settimeout != NULL) {
         replace(L, methods, adapted[which].replacements, kept, made);
         replace(L, metatable, adapted[which].replacements, kept, made);
+        replace(L, methods, of_all, kept, made);
         lua_pushvalue(L, metatable);
         lua_pushboolean(L, 1);
         lua_rawset(L, kept + 1);
@@ -313,9 +324,28 @@ static void adapt_classes(lua_State *L, size_t which) {
     }
     lua_settop(L, made);
   }
+  class->may_be_tcp = adapted[which].replacements == of_streams && class->dirty != NULL &&
+      class->getstats != NULL;
   lua_pushvalue(L, kept + 1);
   lua_setiuservalue(L, kept, 1);
+  lua_pushvalue(L, kept);
+  baton_lua_keep_private(L, &adapted[which]);
   lua_settop(L, kept - 1);
+}
+
+const struct baton_socket_class *baton_socket_class_named(lua_State *L, const char *name) {
+  const struct baton_socket_class *class;
+  size_t which;
+  int i;
+  for (which = 0; which < sizeof adapted / sizeof *adapted; which++)
+    for (i = 0; i < 3 && adapted[which].classes[i] != NULL; i++) {
+      if (strcmp(adapted[which].classes[i], name) != 0) continue;
+      baton_lua_push_private(L, &adapted[which]);
+      class = lua_touserdata(L, -1);
+      lua_pop(L, 1);
+      return class;
+    }
+  return NULL;
 }
 
 /* Replaces a function of the module on the top of the stack. */

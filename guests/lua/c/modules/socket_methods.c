@@ -16,6 +16,12 @@ int baton_socket_call_through(lua_State *L) {
   return baton_socket_try(L, &call, lua_gettop(L));
 }
 
+int baton_socket_use(lua_State *L) {
+  struct baton_try call;
+  (void)baton_socket_of_call(L, &call);
+  return baton_socket_call_through(L);
+}
+
 /* {======================================================
 ** Pieces
 ** ======================================================= */

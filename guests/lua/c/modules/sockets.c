@@ -10,7 +10,12 @@
 #include "modules/sockets.h"
 #include "state/state.h"
 
+#include <errno.h>
+#include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static const char kind;
 
@@ -57,7 +62,7 @@ static void set_native_timeouts(
   set_native_timeout(L, class, total, "t");
 }
 
-static int native_descriptor(lua_State *L, const struct baton_socket_class *class) {
+int baton_socket_descriptor(lua_State *L, const struct baton_socket_class *class) {
   int descriptor;
   baton_socket_call(L, class->getfd, 1);
   descriptor = (int)lua_tonumber(L, -1);
@@ -77,9 +82,8 @@ static void begin_descriptor(lua_State *L, struct baton_try *call, int descripto
   baton_leave(L);
 }
 
-/* Makes the record at the first call of a method. Reads the object's timeouts, and sets them to
-   0. */
-static struct baton_socket *begin_socket(lua_State *L, struct baton_try *call) {
+/* Called at the first call of a method. Reads the object's timeouts, and sets them to 0. */
+struct baton_socket *baton_socket_begin(lua_State *L, struct baton_try *call) {
   struct baton_socket *socket;
   lua_Number block = -1, total = -1;
   if (call->class->gettimeout != NULL) {
@@ -93,7 +97,7 @@ static struct baton_socket *begin_socket(lua_State *L, struct baton_try *call) {
   *socket = (struct baton_socket){.kind = &kind, .block = block, .total = total, .descriptor = -1};
   if (!lua_setiuservalue(L, 1, 1)) return NULL;
   call->socket = socket;
-  begin_descriptor(L, call, native_descriptor(L, call->class));
+  begin_descriptor(L, call, baton_socket_descriptor(L, call->class));
   return socket;
 }
 
@@ -120,8 +124,9 @@ struct baton_socket *baton_socket_of_call(lua_State *L, struct baton_try *call) 
   call->socket = socket_of(s2v(L->ci->func.p + 1));
   if (call->socket == NULL) {
     if (!is_of_module(L)) return NULL;
-    return begin_socket(L, call);
+    return baton_socket_begin(L, call);
   }
+  if (l_unlikely(call->socket->departed != NULL)) baton_socket_take_back(L, call);
   if (l_unlikely(call->socket->is_native)) { /* a native call has ended with an error */
     set_native_timeouts(L, call->class, 0, -1);
     call->socket->is_native = 0;
@@ -130,18 +135,84 @@ struct baton_socket *baton_socket_of_call(lua_State *L, struct baton_try *call) 
 }
 
 void baton_socket_note_descriptor(lua_State *L, struct baton_try *call) {
-  begin_descriptor(L, call, native_descriptor(L, call->class));
+  begin_descriptor(L, call, baton_socket_descriptor(L, call->class));
 }
 
 void baton_socket_closes(lua_State *L, struct baton_try *call) {
   struct baton_socket *socket = call->socket;
   const int descriptor = socket->descriptor;
+  if (l_unlikely(socket->departed != NULL)) baton_departed_drop(&socket->departed->departed);
+  socket->departed = NULL;
   socket->descriptor = -1;
   socket->is_drained = 0;
   if (descriptor < 0) return;
   baton_enter(L);
   baton_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
   baton_leave(L);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Moving
+** ======================================================= */
+
+void baton_socket_set_descriptor(
+    lua_State *L, const struct baton_socket_class *class, int descriptor) {
+  lua_pushcfunction(L, class->setfd);
+  lua_pushvalue(L, 1);
+  lua_pushinteger(L, descriptor);
+  lua_call(L, 2, 0);
+}
+
+/* The module fills its buffer when it receives. So it receives no bytes from a connection of ours
+   that has the data. Returns 0, or an error number. */
+static int fill_buffer(
+    lua_State *L, const struct baton_socket_class *class, const char *data, size_t size) {
+  int ends[2], left, error = 0;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return errno;
+  if (write(ends[1], data, size) != (ssize_t)size) {
+    error = EMSGSIZE;
+  } else {
+    baton_socket_set_descriptor(L, class, ends[0]);
+    lua_pushcfunction(L, class->receive);
+    lua_pushvalue(L, 1);
+    lua_pushinteger(L, 0);
+    lua_call(L, 2, 0);
+    baton_socket_set_descriptor(L, class, -1);
+    if (ioctl(ends[0], FIONREAD, &left) != 0 || left != 0) error = EMSGSIZE;
+  }
+  close(ends[0]);
+  close(ends[1]);
+  return error;
+}
+
+void baton_socket_attach(
+    lua_State *L, struct baton_try *call, const struct baton_departed_socket *from) {
+  const struct baton_socket_class *class = call->class;
+  if (from->size > 0) {
+    const int error = fill_buffer(L, class, from->data, from->size);
+    if (error != 0)
+      luaL_error(L, "cannot hand over what the socket has received: %s", strerror(error));
+  }
+  if (from->has_data) {
+    int i;
+    lua_pushcfunction(L, class->setstats);
+    lua_pushvalue(L, 1);
+    for (i = 0; i < 3; i++) lua_pushnumber(L, from->counts[i]);
+    lua_call(L, 4, 0);
+  }
+  baton_socket_set_descriptor(L, class, from->descriptor);
+  begin_descriptor(L, call, from->descriptor);
+  call->socket->received = HUGE_VAL; /* the next check finds no drained socket */
+}
+
+void baton_socket_take_back(lua_State *L, struct baton_try *call) {
+  struct baton_departed_socket *departed = call->socket->departed;
+  if (!baton_departed_is_back(&departed->departed)) return;
+  baton_socket_attach(L, call, departed);
+  call->socket->departed = NULL;
+  baton_departed_arrives(&departed->departed);
 }
 
 /* }====================================================== */
@@ -252,7 +323,9 @@ static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint
   if (call->socket->descriptor < 0) return await_close(L, call);
   baton_enter(L);
   news = baton_socket_news(call);
+  call->socket->waits++;
   why = baton_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
+  call->socket->waits--;
   if (why == BATON_TIMED_OUT && wants == BATON_WANTS_READ) {
     call->socket->is_drained = 1;
     call->socket->news = news;

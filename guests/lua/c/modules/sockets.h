@@ -12,6 +12,7 @@
 **   socket_connect.c     connect
 **   socket_functions.c   socket.select, socket.sleep, socket.connect; the table of modules and
 **                        classes
+**   socket_moving.c      vm.move
 **   name_lookups.c       names of hosts, looked up by helper threads
 **
 ** A process cannot wait in a critical section, a finalizer, a scheduler, or at the end of the
@@ -21,6 +22,7 @@
 #define BATON_SOCKETS_H
 
 #include "seam/guest.h"
+#include "sharing/sharing.h"
 
 enum baton_way { BATON_RECEIVES, BATON_SENDS };
 
@@ -43,14 +45,31 @@ struct baton_socket {
   lua_Number received;      /* bytes, when the module's buffer was last known to be empty */
   struct baton_process *holders[2]; /* by way: the process whose turn it is */
   int waiting;              /* the number of processes that wait for their turn */
+  int waits;                /* the number of processes that wait for the descriptor */
+  /* what vm.move has sent, until the object is closed; or NULL */
+  struct baton_departed_socket *departed;
+};
+
+/* A socket on its way to another VM. */
+struct baton_departed_socket {
+  struct baton_departed departed; /* must be first */
+  int kind;                       /* for socket_moving.c */
+  int descriptor, is_inet6, has_data;
+  lua_Number block, total; /* the program's timeouts */
+  /* if it has data: what getstats returns; what was read and not yet received */
+  lua_Number counts[3];
+  size_t size;
+  char *data;
 };
 
 /* A class of objects: functions of the module. */
 struct baton_socket_class {
   lua_CFunction getfd, settimeout, gettimeout; /* gettimeout may be NULL */
   int is_plain;  /* no layer of the module's buffers data above the system's socket */
-  /* for TCP: whether the module has data in its buffer; its counts of bytes. Otherwise NULL. */
+  int may_be_tcp;
+  /* for streams: whether the module has data in its buffer; its counts of bytes. Otherwise NULL. */
   lua_CFunction dirty, getstats;
+  lua_CFunction setfd, receive, setstats; /* for vm.move; the last one is NULL for datagrams */
 };
 
 /* Upvalues of each function of ours that replaces a method. */
@@ -111,6 +130,19 @@ void baton_socket_note_descriptor(lua_State *L, struct baton_try *call);
 /* Wakes the processes that wait for the socket, as it is about to be closed. */
 void baton_socket_closes(lua_State *L, struct baton_try *call);
 
+/* Makes the record of the first argument, which has none. NULL if it cannot have one. */
+struct baton_socket *baton_socket_begin(lua_State *L, struct baton_try *call);
+/* The descriptor of the first argument, as the module has it. */
+int baton_socket_descriptor(lua_State *L, const struct baton_socket_class *class);
+/* Calls a function of the module with the first argument and a descriptor. */
+void baton_socket_set_descriptor(
+    lua_State *L, const struct baton_socket_class *class, int descriptor);
+/* Gives the first argument, which has no descriptor, what has left its object or another one. */
+void baton_socket_attach(
+    lua_State *L, struct baton_try *call, const struct baton_departed_socket *from);
+/* Gives the first argument what vm.move has sent, if that was never received. */
+void baton_socket_take_back(lua_State *L, struct baton_try *call);
+
 /* socket_drained.c */
 /* Waits if the last wait timed out, and nothing has come since. */
 void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call);
@@ -127,6 +159,8 @@ void baton_socket_note_attempt(const struct baton_try *call, int is_sole, int wo
 /* socket_functions.c */
 /* Adapts the loaded module on the top of the stack. Returns 0 if it is none of these. */
 int baton_socket_adapt(lua_State *L, const char *name);
+/* The class of the objects with this metatable in the registry; NULL if it is not adapted. */
+const struct baton_socket_class *baton_socket_class_named(lua_State *L, const char *name);
 
 /* socket_methods.c, socket_connect.c */
 int baton_socket_receive(lua_State *L);
@@ -141,6 +175,7 @@ int baton_socket_settimeout(lua_State *L);
 int baton_socket_gettimeout(lua_State *L);
 int baton_socket_change(lua_State *L); /* for methods that may change the descriptor */
 int baton_socket_call_through(lua_State *L);
+int baton_socket_use(lua_State *L); /* for methods that do not wait */
 int baton_socket_connect(lua_State *L);
 
 /* name_lookups.c */

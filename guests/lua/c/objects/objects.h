@@ -36,6 +36,18 @@ struct channel {
   struct channel *next_of_signals; /* the next listed channel */
 };
 
+/* Channels between VMs, of a folder above, as cases of a select. Their handles are of the kind
+   BATON_SEALED_SHARED_CHANNEL, and the id is a pointer. Installed before there is a Lua state. */
+struct baton_shared_cases {
+  /* Replaces the value at `index` by a box with its copy. Raises an error if it cannot be sent. */
+  void (*pack)(lua_State *L, int index);
+  /* Takes the copy out of its box, for BATON_CASE_SHARED_SEND. Inside the VM. */
+  uint64_t (*unpack)(void *box);
+  /* Pushes a received message. */
+  void (*push)(lua_State *L, uint64_t message);
+};
+extern __attribute__((visibility("hidden"))) struct baton_shared_cases baton_shared_cases;
+
 /* Pushes a channel with a table of values. */
 struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity);
 /* Stores the value at an index of the running function, which is not negative, in the channel.

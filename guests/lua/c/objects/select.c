@@ -14,6 +14,8 @@
    its reading uses. */
 enum { AT_CASES = 3, AT_FIRST = 4, PER_CASE = 3, OBJECT = 0, SENT = 2 };
 
+struct baton_shared_cases baton_shared_cases;
+
 static int place_of(int i) { return AT_FIRST + PER_CASE * i; }
 
 /* lua_touserdata does not lock. */
@@ -45,6 +47,7 @@ static int is_object(lua_State *L, int index, struct baton_case *found) {
       [BATON_EVENT] = BATON_CASE_EVENT + 1,
       [BATON_CHANNEL] = BATON_CASE_RECEIVE + 1,
       [BATON_ALARM] = BATON_CASE_ALARM + 1,
+      [BATON_SEALED_SHARED_CHANNEL] = BATON_CASE_SHARED_RECEIVE + 1,
   };
   const struct baton_sealed *sealed = baton_inline_large_userdata(L, index);
   const int kind = sealed != NULL ? baton_inline_kind_of(sealed) : -1;
@@ -113,12 +116,19 @@ static void take_place(lua_State *L, int at, int index) {
 /* {channel, value} */
 static int is_send(lua_State *L, int i, int at, struct baton_case *found) {
   struct baton_handle *channel = baton_lua_test_handle(L, at + 1, BATON_CHANNEL);
+  const int is_shared = channel == NULL;
+  if (is_shared) channel = baton_lua_test_handle(L, at + 1, BATON_SEALED_SHARED_CHANNEL);
   if (channel == NULL) return 0;
   if (lua_isnil(L, at + 2)) refuse(L, i, "{channel, value} expected (nil cannot be sent)");
+  found->id = channel->id;
+  if (is_shared) {
+    baton_shared_cases.pack(L, at + SENT);
+    found->kind = BATON_CASE_SHARED_SEND;
+    return 1;
+  }
   if (((struct channel *)channel)->signals != 0)
     refuse(L, i, "nothing can be sent to a channel of signals");
   found->kind = BATON_CASE_SEND;
-  found->id = channel->id;
   return 1;
 }
 
@@ -188,9 +198,12 @@ static void read_case(lua_State *L, int i, struct baton_case *found) {
    raises an error. Inside the VM. */
 static void store_values(lua_State *L, struct baton_case *cases, int count) {
   int i;
-  for (i = 0; i < count; i++)
+  for (i = 0; i < count; i++) {
     if (cases[i].kind == BATON_CASE_SEND)
       cases[i].value = baton_lua_store_value(L, channel_of(L, i), place_of(i) + SENT);
+    else if (cases[i].kind == BATON_CASE_SHARED_SEND)
+      cases[i].value = baton_shared_cases.unpack(lua_touserdata(L, place_of(i) + SENT));
+  }
 }
 
 /* Takes back the values that were not sent, and pushes the received value, or nil. Inside the
@@ -224,14 +237,24 @@ static void give_back(lua_State *L, struct baton_process *caller, const struct b
   if (taken->kind == BATON_CASE_SEMAPHORE)
     baton_semaphore_signal(caller->vm->executor, taken->id, 1);
   if (taken->kind == BATON_CASE_MUTEX) (void)baton_mutex_unlock(caller->vm->executor, taken->id);
+  if (taken->kind == BATON_CASE_SHARED_RECEIVE && wake.reason == BATON_DONE)
+    baton_shared_give_back(caller->vm->executor,
+        (void *)(size_t)taken->id, (void *)(size_t)wake.value);
   baton_leave(L);
   baton_lua_raise(L, caller, pending);
 }
 
 /* Pushes the case's number and the results of the corresponding single call. A received value is on
    the top of the stack. */
-static int push_chosen(lua_State *L, const struct baton_case *cases, int i, int reason) {
+static int push_chosen(
+    lua_State *L, const struct baton_case *cases, int i, struct baton_wake wake) {
+  const int reason = (int)wake.reason;
   int results;
+  if (reason == BATON_DONE && cases[i].kind == BATON_CASE_SHARED_RECEIVE) {
+    lua_pushinteger(L, i + 1);
+    baton_shared_cases.push(L, wake.value);
+    return 2;
+  }
   if (reason == BATON_DONE && cases[i].kind == BATON_CASE_RECEIVE) {
     lua_pushinteger(L, i + 1);
     lua_pushvalue(L, -2);
@@ -306,7 +329,7 @@ static int process_select(lua_State *L) {
   reason = baton_inline_after_wait(L, caller, wake);
   if (reason != BATON_DONE && reason != BATON_CLOSED && reason != BATON_ABANDONED)
     return baton_lua_push_outcome(L, reason);
-  return push_chosen(L, cases, i, reason);
+  return push_chosen(L, cases, i, wake);
 }
 
 /* Adds process.select to the module's table on the top of the stack. */

@@ -5,6 +5,7 @@
 */
 #include "seam/internals.h"
 #include "program/program.h"
+#include "calls/calls.h"
 #include "modules/modules.h"
 #include "debugger/debugger.h"
 #include "ffi/ffi.h"
@@ -50,6 +51,8 @@ void baton_lua_forked(void) {
   baton_lua_forget_command();
   baton_lua_forget_signals();
   baton_lua_forget_calls(vm);
+  baton_lua_policies_in_child(survivor);
+  baton_lua_retake_policy_in_child();
   baton_lua_keep_loads_of(survivor);
   baton_ffi_forget_callback_queue(vm);
   baton_ffi_forget_timed_calls(vm);

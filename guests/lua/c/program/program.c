@@ -8,6 +8,9 @@
 #include "io/io.h"
 #include "process/process.h"
 #include "calls/calls.h"
+#include "copying/copying.h"
+#include "sharing/sharing.h"
+#include "cluster/cluster.h"
 #include "debugger/debugger.h"
 #include "state/state.h"
 #include "lualib.h"
@@ -22,17 +25,26 @@ static void (*report_error)(lua_State *L);
 
 static int exit_program(lua_State *L);
 
-/* The program's exit status, set by the main process. */
-static int exit_status = EXIT_FAILURE;
-
 /* {======================================================
 ** Libraries
 ** ======================================================= */
 
+/* Of the folder above; noted before there is a VM. */
+static lua_CFunction open_vm_module;
+static void (*free_start)(struct baton_vm *vm);
+static void (*halt_others)(const void *executor);
+
+void baton_lua_note_vms(lua_CFunction open, void (*free)(struct baton_vm *vm),
+    void (*halt)(const void *executor)) {
+  open_vm_module = open;
+  free_start = free;
+  halt_others = halt;
+}
+
 void baton_lua_openlibs(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   luaL_openlibs(L);
-  baton_lua_seed_random(L);
+  baton_lua_seed_random(L, process != NULL ? process->vm->number : 0);
   baton_lua_open_io(L);
   baton_lua_open_warn(L);
   baton_lua_note_function(baton_lua_write_text);
@@ -43,6 +55,14 @@ void baton_lua_openlibs(lua_State *L) {
   lua_setfield(L, -2, "exit");
   lua_pop(L, 1);
   baton_lua_open_require(L);
+  baton_copying_open(L);
+  baton_sharing_open(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, open_vm_module);
+  lua_setfield(L, -2, "baton.vm");
+  lua_pushcfunction(L, baton_lua_open_cluster);
+  lua_setfield(L, -2, "baton.cluster");
+  lua_pop(L, 1);
   baton_lua_note_library_functions(L);
   lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   if (process != NULL && !lua_toboolean(L, -1)) {
@@ -93,23 +113,24 @@ static void *keep_memory(void *unused, void *block, size_t old_size, size_t size
 ** in the state, so a copy replaces it.
 */
 static void close_state(struct baton_process *process) {
-  static struct baton_process last;
   struct baton_vm *vm = process->vm;
+  struct baton_process *last = vm->last;
   lua_State *L = vm->main;
   baton_enter(L);
   if (process->debugged != NULL) baton_seam_hooks.debugged_ends(process);
   baton_stop(vm->executor);
   baton_leave(L);
-  last = *process;
-  last.L = L;
-  last.resumed = NULL;
+  *last = *process;
+  last->L = L;
+  last->resumed = NULL;
   vm->closing = 1;
   vm->main_process = NULL;
   vm->heir = NULL;
-  baton_gate_set_process(&last);
+  baton_gate_set_process(last);
   /* A C function that has not returned may still write to Lua's memory that it was given. */
   if (vm->outstanding > 0 || baton_ffi_is_calling(vm)) lua_setallocf(L, keep_memory, NULL);
   lua_close(L);
+  last->global = NULL;
 }
 
 /* Whether the calling process, the main one, is being killed. If so, its errors are not
@@ -148,13 +169,14 @@ void baton_lua_write_flight(lua_State *L) {
 
 /* os.exit([code [, close]]) */
 static int exit_program(lua_State *L) {
+  struct baton_process *process;
   int status = EXIT_SUCCESS;
   if (lua_isboolean(L, 1))
     status = lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE;
   else
     status = (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
   if (lua_toboolean(L, 2)) {
-    struct baton_process *process = baton_lua_here(L);
+    process = baton_lua_here(L);
     if (process != NULL && process->vm->closing) {
       lua_close(process->vm->main); /* in a finalizer: the other finalizers run first, as in Lua */
     } else if (process != NULL) {
@@ -169,6 +191,8 @@ static int exit_program(lua_State *L) {
   } else {
     before_exit(L);
   }
+  process = baton_gate_process();
+  if (process != NULL) halt_others(process->vm->executor);
   exit(status);
   return 0;
 }
@@ -287,7 +311,7 @@ static int end_as_main(struct baton_process *process) {
   process->killed = 0;
   baton_release_joiners(process->vm->executor, process->sched_id);
   baton_leave(L);
-  exit_status = end_others(process);
+  process->vm->exit_status = end_others(process);
   close_state(process);
   return 1;
 }
@@ -302,11 +326,11 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
     fprintf(stderr, "%s: cannot create state: not enough memory\n", vm->progname);
     return EXIT_FAILURE;
   }
-  baton_lua_set_allocator(L);
-  baton_lua_begin_steps(L);
   vm->main = L;
-  first->L = L;
   vm->global = G(L);
+  baton_lua_set_allocator(vm);
+  baton_lua_begin_steps(L);
+  first->L = L;
   first->global = G(L);
   lua_pushcfunction(L, open_vm);
   lua_pushlightuserdata(L, first);
@@ -314,9 +338,12 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
     report_error(L);
     return EXIT_FAILURE;
   }
+  free(first); /* its copy is in the handle */
   baton_lua_note_function(body);
-  baton_lua_watch_signals(vm);
-  baton_debugger_await_start(L);
+  if (vm->start == NULL) { /* the program's first VM has its signals and its debugger */
+    baton_lua_watch_signals(vm);
+    baton_debugger_await_start(L);
+  }
   lua_pushcfunction(L, body);
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
@@ -335,11 +362,11 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
     notify_of_kill(vm->main_process);
     status = end_after_kill(L, vm->main_process);
   }
-  baton_lua_set_interruptible(0);
+  if (vm->start == NULL) baton_lua_set_interruptible(0);
   lua_settop(L, 0);
   baton_lua_finish(L, 0);
   close_state(vm->main_process);
-  exit_status = status;
+  vm->exit_status = status;
   return status;
 }
 
@@ -368,34 +395,58 @@ void baton_lua_run(struct baton_process *process) {
 ** Records that exist before Lua does
 ** ======================================================= */
 
-int baton_lua_exit_status(void) { return exit_status; }
+int baton_lua_exit_status(const struct baton_vm *vm) { return vm->exit_status; }
 
-struct baton_vm *baton_lua_new_vm(const void *executor, const char *progname) {
+struct baton_vm *baton_lua_make_vm(const char *progname) {
   struct baton_vm *vm = calloc(1, sizeof *vm);
+  if (vm == NULL) return NULL;
+  vm->last = calloc(1, sizeof *vm->last);
+  if (vm->last == NULL) {
+    free(vm);
+    return NULL;
+  }
+  vm->exit_status = EXIT_FAILURE;
+  vm->progname = progname;
+  vm->pid = getpid();
+  return vm;
+}
+
+struct baton_vm *baton_lua_new_vm(const char *progname) {
+  struct baton_vm *vm = baton_lua_make_vm(progname);
   if (vm == NULL) abort();
   baton_lua_install_calls();
   baton_debugger_install(vm);
   baton_lua_install_process();
   baton_ffi_install();
   baton_lua_note_function_that_ends(exit_program);
-  vm->executor = executor;
-  vm->progname = progname;
-  vm->pid = getpid();
   baton_lua_end_with(vm);
   return vm;
 }
 
-struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body,
-    void (*report)(lua_State *L), int argc, char **argv) {
+/* Frees the record of a VM that has ended. No thread of the VM is left. */
+void baton_lua_free_vm(struct baton_vm *vm) {
+  free_start(vm);
+  free(vm->last);
+  free(vm);
+}
+
+struct baton_process *baton_lua_make_main(struct baton_vm *vm, lua_CFunction body) {
   struct baton_process *process = calloc(1, sizeof *process);
-  if (process == NULL) abort();
-  report_error = report;
+  if (process == NULL) return NULL;
   process->vm = vm;
   process->id = ++vm->next_id;
   process->body = body;
+  process->outcome = BATON_ALIVE;
+  return process;
+}
+
+struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body,
+    void (*report)(lua_State *L), int argc, char **argv) {
+  struct baton_process *process = baton_lua_make_main(vm, body);
+  if (process == NULL) abort();
+  report_error = report;
   process->argc = argc;
   process->argv = argv;
-  process->outcome = BATON_ALIVE;
   return process;
 }
 

@@ -17,6 +17,17 @@ int baton_lua_wait_for_rest(lua_State *L);
 int baton_lua_main_was_killed(void);
 void baton_lua_keep_thread(int on);
 
+/* Functions of the folder above, noted before there is a VM: what `require "baton.vm"` calls; frees
+   what a VM began with; stops all VMs but one, before the program ends. */
+void baton_lua_note_vms(lua_CFunction open, void (*free)(struct baton_vm *vm),
+    void (*halt)(const void *executor));
+
+/* The record of a VM beside the program's first one, and the first record of its main process,
+   which calls `body` on the new Lua state. NULL: there is no memory. */
+struct baton_vm *baton_lua_make_vm(const char *progname);
+struct baton_process *baton_lua_make_main(struct baton_vm *vm, lua_CFunction body);
+void baton_lua_free_vm(struct baton_vm *vm);
+
 /* forking.c */
 void baton_lua_forked(void);
 

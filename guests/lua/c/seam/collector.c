@@ -244,6 +244,7 @@ LUAI_FUNC int baton_finalizer_pcall(
   if (l_unlikely(process->killed)) baton_lua_arm(L);
   if (l_unlikely(process->collection != NULL && process->vm->collections != before))
     give_up_collection(L, process->collection, status);
+  process->vm->collections++; /* the collector continues */
   return status;
 }
 
@@ -289,6 +290,15 @@ void baton_lua_make_next_step(lua_State *L) {
   lua_unlock(L);
 }
 
+void (*baton_lua_finalizers_have_run)(void *guard);
+
+/* Called after a piece of work. Frozen values that were found dead wait for that. */
+static void note_finalizers(const struct baton_process *process) {
+  if (l_likely(process->vm->frozen_guard == NULL) || process->global->tobefnz != NULL) return;
+  if (!(process->global->gcstp & GCSTPGC) && !baton_lua_is_finalizing(process->vm))
+    baton_lua_finalizers_have_run(process->vm->frozen_guard);
+}
+
 /*
 ** Inside a finalizer, where the collector is stopped, a step collects nothing. So it does not
 ** disturb the step outside.
@@ -304,6 +314,7 @@ LUAI_FUNC void luaC_step(lua_State *L) {
   if (process != NULL && gives_way_first(L, process)) return;
   was_finalizing = process != NULL && baton_lua_is_finalizing(process->vm);
   collect(L, baton_lua_major_is_due(process, g) ? baton_lua_major_step : step, 0);
+  if (process != NULL) note_finalizers(process);
   if (l_unlikely(was_finalizing)) baton_seam_hooks.let_finalizers_run(L, process);
 }
 
@@ -317,7 +328,9 @@ LUAI_FUNC void luaC_fullgc(lua_State *L, int is_emergency) {
   while (!collect(L, baton_stock_fullgc, is_emergency) && attempts++ < ATTEMPTS) {
   }
   process = baton_lua_running(L);
-  if (process != NULL) baton_trim_stacks(process->vm->executor);
+  if (process == NULL) return;
+  note_finalizers(process);
+  baton_trim_stacks(process->vm->executor);
 }
 
 LUAI_FUNC void luaC_changemode(lua_State *L, int mode) {

@@ -140,21 +140,30 @@ LUALIB_API void luaL_requiref(lua_State *L, const char *name, lua_CFunction open
   baton_stock_requiref(L, name, open, is_global);
 }
 
-/* Finalizers of the guest that neither wait nor call back. Written when modules are opened: inside
-   the VM, or before there are other processes. */
-static lua_CFunction quick[8];
+/* Finalizers of the guest that neither wait nor call back. Any VM adds to them when it opens a
+   module, and none is ever removed. */
+static lua_CFunction quick[16];
 
 void baton_lua_note_quick_finalizer(lua_CFunction function) {
   size_t i;
-  for (i = 0; i < sizeof quick / sizeof quick[0] && quick[i] != NULL && quick[i] != function; i++) {
+  for (i = 0; i < sizeof quick / sizeof quick[0]; i++) {
+    lua_CFunction found = NULL;
+    /* Relaxed (both): the function's address publishes nothing. */
+    if (__atomic_compare_exchange_n(
+            &quick[i], &found, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+        found == function)
+      return;
   }
-  if (i < sizeof quick / sizeof quick[0]) quick[i] = function;
 }
 
 int baton_lua_never_waits(lua_CFunction function) {
   size_t i;
-  for (i = 0; i < sizeof quick / sizeof quick[0] && quick[i] != NULL; i++)
-    if (quick[i] == function) return 1;
+  for (i = 0; i < sizeof quick / sizeof quick[0]; i++) {
+    /* Relaxed: as above. */
+    const lua_CFunction found = __atomic_load_n(&quick[i], __ATOMIC_RELAXED);
+    if (found == function) return 1;
+    if (found == NULL) return 0;
+  }
   return 0;
 }
 
@@ -268,6 +277,13 @@ void baton_lua_before_call(lua_State *L, lua_CFunction function) {
   if (baton_lua_is_ours(function)) return; /* io/files.c waits for its files */
   process = baton_lua_running(L);
   if (process != NULL) baton_seam_hooks.before_foreign_call(L, process, function);
+}
+
+/* Called when it has returned. Inside the VM. */
+void baton_lua_after_call(lua_State *L) {
+  struct baton_process *process = baton_lua_running(L);
+  if (process != NULL && process->turns_taken != NULL)
+    baton_seam_hooks.after_foreign_call(L, process);
 }
 
 /* }====================================================== */

@@ -49,6 +49,10 @@ struct baton_seam_hooks {
   /* Called before each call of a foreign function while `baton_calls_watched`. Inside the VM. */
   void (*before_foreign_call)(
       lua_State *L, struct baton_process *process, lua_CFunction function);
+  /* Called after such a call, if it has returned, and when the C stack is about to be cut at
+     `where`. Inside the VM. */
+  void (*after_foreign_call)(lua_State *L, struct baton_process *process);
+  void (*unwinds_calls)(struct baton_process *process, const void *where);
   /* Warns that the process calls on a state that another process runs on. Outside the VM. */
   void (*warn_of_foreign_state)(const struct baton_process *process);
   /* From the collector, inside the VM: decides whether to defer the finalizer whose call, with its
@@ -187,7 +191,7 @@ int baton_lua_is_in_finalizer(const struct baton_process *process);
 /* simulation.c */
 /* Whether this is a simulated run. Set before there is a Lua state. */
 extern __attribute__((visibility("hidden"))) int baton_simulated;
-void baton_lua_seed_random(lua_State *L);
+void baton_lua_seed_random(lua_State *L, uint64_t number);
 
 /* objects_in_use.c */
 /* From here until it ends, a call of the process runs beside others and uses `object`, which may be
@@ -232,5 +236,22 @@ extern __attribute__((visibility("hidden"))) int baton_calls_watched;
 /* wrapped.c. The function `__index` of handles of processes, or NULL. Its first upvalue is a table
    of methods, which are found without a call of it. */
 extern __attribute__((visibility("hidden"))) int (*baton_lua_index_of_methods)(lua_State *L);
+
+/* collector.c. Called after a step of the collector if no finalizer is left to be called, with the
+   VM's `frozen_guard`, if it has one. Installed with the kind below. Inside the VM. */
+extern __attribute__((visibility("hidden"))) void (*baton_lua_finalizers_have_run)(void *guard);
+
+/* wrapped.c. A kind of userdata that is read without a call of its metamethods. Installed when the
+   module that makes them is opened first. */
+struct TValue;
+struct Udata;
+struct baton_index_sealed {
+  const void *seal; /* how their memory begins; NULL: there is no such kind */
+  /* Store the value of a key, or the length. Return 0 if the metamethod must be called. Do not
+     allocate. */
+  int (*get)(lua_State *L, const struct Udata *object, const struct TValue *key, struct TValue *to);
+  int (*length)(const struct Udata *object, struct TValue *to);
+};
+extern __attribute__((visibility("hidden"))) struct baton_index_sealed baton_lua_index_sealed;
 
 #endif

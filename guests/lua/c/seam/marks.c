@@ -112,6 +112,7 @@ static void unwind(struct baton_process *process, const void *where) {
   while (process->resumed != NULL && (const char *)process->resumed < (const char *)where)
     process->resumed = process->resumed->previous;
   leave_collections(process, where);
+  if (l_unlikely(process->turns_taken != NULL)) baton_seam_hooks.unwinds_calls(process, where);
   /* raises what the critical section held back */
   if (l_unlikely(criticals > 0 && process->criticals == 0)) baton_lua_request_safepoint(process);
 }

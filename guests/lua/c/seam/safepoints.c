@@ -329,7 +329,10 @@ static inline void keep_errno(struct baton_process *from) {
    is loaded. */
 static __attribute__((noinline)) void switch_exceptionally(
     struct baton_process *from, struct baton_process *to) {
-  global_State *g = from != NULL ? from->global : to->global;
+  global_State *g;
+  /* a VM that has closed its state has freed the record of its main process; the gate has a copy */
+  if (to == NULL) from = baton_gate_process();
+  g = from != NULL ? from->global : to != NULL ? to->global : NULL;
   if (from != NULL && g != NULL) {
     keep_errno(from);
     from->gc_stopped = g->gcstp & GCSTPGC;

@@ -16,7 +16,7 @@
 **                debugger. lua_pushthread notes that the program may
 **                know a process's thread. Three functions that do not lock now lock. lua_setwarnf
 **                may be called inside. lua_gc gives memory back to the system after a large full
-**                collection.
+**                collection. luaV_finishget is called as in lvm.c.
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it. A coroutine that
 **                is being closed is noted. In a simulated run, the hash seed is the run's.
 **   lfunc.c      Calls of __close methods are marked.
@@ -25,8 +25,9 @@
 **                While there are other processes, a major collection is made in steps.
 **   liolib.c     A function notes its file, and waits if the file is in use. A read waits in the
 **                poller if others could run. Output goes through the host's console.
-**   lvm.c        The loop's calls of luaV_finishget first look for a method of a userdata. The
-**                loop saves where it is before it makes a table.
+**   lvm.c        The loop's calls of luaV_finishget first look for a method of a userdata, or a
+**                field of a frozen value; those of luaV_objlen, for a frozen value. The loop saves
+**                where it is before it makes a table.
 **   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
 **                collector while it reads another state.
 **
@@ -42,13 +43,14 @@ struct lua_longjmp;
 
 void baton_lua_enter_cold(struct lua_State *L, uint32_t slow);
 
-#define lua_lock(L)                                                            \
+#define baton_seam_enter(L)                                                    \
   do {                                                                         \
     uint32_t baton_slow_ = baton_gate_enter();                                \
     if (__builtin_expect(baton_slow_ != 0, 0)) baton_lua_enter_cold(L, baton_slow_); \
   } while (0)
 
 #if !defined(BATON_IN_LDO)
+#define lua_lock(L) baton_seam_enter(L)
 #define lua_unlock(L) ((void)(L), baton_gate_leave())
 #else
 /*
@@ -79,11 +81,20 @@ void baton_lua_resume_ends(struct lua_State *L, struct baton_process *process);
 /*
 ** precallC of ldo.c has a parameter `f`: the C function that it calls between lua_unlock and
 ** lua_lock. Before that call, it may have to wait for a retaken call with the same object
-** (policies.c). In all other functions `f` is this constant, and the compiler removes the check.
+** (policies.c), or for its VM's turn in the module (turns.c), which ends after the call. In all
+** other functions `f` is this constant, and the compiler removes the checks.
 */
 enum { f = 0 };
 extern __attribute__((visibility("hidden"))) int baton_calls_watched;
 void baton_lua_before_call(struct lua_State *L, int (*function)(struct lua_State *L));
+void baton_lua_after_call(struct lua_State *L);
+
+#define lua_lock(L)                                                                     \
+  do {                                                                                  \
+    baton_seam_enter(L);                                                                \
+    if (!__builtin_constant_p(f) && __builtin_expect(baton_calls_watched, 0))           \
+      baton_lua_after_call(L);                                                          \
+  } while (0)
 
 #define lua_unlock(L)                                                                   \
   do {                                                                                  \
@@ -193,12 +204,18 @@ unsigned baton_lua_hash_seed(const void *heap);
 #define lua_resetthread baton_stock_resetthread
 #endif
 
-#if defined(BATON_IN_LVM)
+#if defined(BATON_IN_LVM) || defined(BATON_IN_LAPI)
 /* The calls give `L`; the declaration and the definition give `lua_State *L`, and stay. */
 #define luaV_finishget(first, object, key, value, slot) \
   BATON_FINISHGET_##first, object, key, value, slot)
 #define BATON_FINISHGET_L baton_lua_finishget(L
 #define BATON_FINISHGET_lua_State luaV_finishget(lua_State
+#endif
+
+#if defined(BATON_IN_LVM)
+#define luaV_objlen(first, value, object) BATON_OBJLEN_##first, value, object)
+#define BATON_OBJLEN_L baton_lua_objlen(L
+#define BATON_OBJLEN_lua_State luaV_objlen(lua_State
 
 /*
 ** Lua's loop makes a table without saving where it is. Ours save that, for the line of the

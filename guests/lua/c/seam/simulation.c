@@ -17,13 +17,15 @@
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 int baton_simulated;
 
 static uint64_t run_seed;
 static pid_t simulated_program;
-static uint64_t steps_made; /* up to the last safepoint */
-static uint64_t steps_since;
+static uint64_t steps_made; /* by all VMs, each up to its last safepoint. One VM runs at a time */
 static void (*after_failure)(int status);
 
 #define STEPS_PER_SECOND 1000000 /* as the runtime counts them */
@@ -60,6 +62,9 @@ static void fix_buffers(void) {
 
 void baton_lua_simulate(uint64_t seed, void (*failed)(int status)) {
   fix_buffers();
+#if defined(__GLIBC__)
+  mallopt(M_ARENA_MAX, 1); /* one heap for the threads of all VMs, of which one runs at a time */
+#endif
   after_failure = failed;
   baton_simulated = 1;
   run_seed = seed;
@@ -79,12 +84,12 @@ int baton_lua_count_step(struct baton_vm *vm) {
     vm->steps_left--;
     return 0;
   }
-  steps_since += vm->steps;
+  vm->steps_since += vm->steps;
   is_due = baton_count_steps(vm->executor, vm->steps, &vm->steps);
   vm->steps_left = vm->steps;
   if (!is_due) return 0;
-  steps_made += steps_since;
-  steps_since = 0;
+  steps_made += vm->steps_since;
+  vm->steps_since = 0;
   return 1;
 }
 
@@ -107,12 +112,13 @@ unsigned baton_lua_hash_seed(const void *heap) {
       (uint64_t)(uintptr_t)heap ^ mix((uint64_t)(uintptr_t)&run_seed) ^ mix(baton_now()));
 }
 
-/* Called when the library math is open. */
-void baton_lua_seed_random(lua_State *L) {
+/* Called when the library math is open. Each VM draws other numbers; the first one has the number
+   0. */
+void baton_lua_seed_random(lua_State *L, uint64_t number) {
   if (!baton_simulated) return;
   lua_getglobal(L, "math");
   lua_getfield(L, -1, "randomseed");
-  lua_pushinteger(L, (lua_Integer)run_seed);
+  lua_pushinteger(L, (lua_Integer)(number == 0 ? run_seed : mix(run_seed + mix(number))));
   lua_call(L, 1, 0);
   lua_pop(L, 1);
 }

@@ -366,9 +366,22 @@ static inline const Table *methods_of(const lua_State *L, const Table *metatable
   return NULL;
 }
 
-/* Finds a method of a userdata. In all other cases, the general search decides. */
+struct baton_index_sealed baton_lua_index_sealed;
+
+/* Whether a userdata is read without a call. */
+static inline int is_read_at_once(const Udata *userdata) {
+  const void *seal = baton_lua_index_sealed.seal;
+  const void *memory = getudatamem(userdata);
+  return seal != NULL && userdata->len >= sizeof seal && *(const void *const *)memory == seal;
+}
+
+/* Finds a method of a userdata, or a field of a frozen value. In all other cases, the general
+   search decides. */
 LUAI_FUNC void baton_lua_finishget(
     lua_State *L, const TValue *object, TValue *key, StkId value, const TValue *slot) {
+  if (ttisfulluserdata(object) && is_read_at_once(uvalue(object)) &&
+      baton_lua_index_sealed.get(L, uvalue(object), key, s2v(value)))
+    return;
   if (ttisfulluserdata(object) && ttisshrstring(key) && uvalue(object)->metatable != NULL) {
     const Table *methods = methods_of(L, uvalue(object)->metatable);
     const TValue *found = methods != NULL ? find(methods, tsvalue(key)) : NULL;
@@ -378,6 +391,14 @@ LUAI_FUNC void baton_lua_finishget(
     }
   }
   luaV_finishget(L, object, key, value, slot);
+}
+
+/* The length of a frozen value. In all other cases, stock Lua decides. */
+LUAI_FUNC void baton_lua_objlen(lua_State *L, StkId value, const TValue *object) {
+  if (ttisfulluserdata(object) && is_read_at_once(uvalue(object)) &&
+      baton_lua_index_sealed.length(uvalue(object), s2v(value)))
+    return;
+  luaV_objlen(L, value, object);
 }
 
 /* }====================================================== */

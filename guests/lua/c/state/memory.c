@@ -28,7 +28,21 @@ static void *allocate(void *nothing, void *block, size_t old, size_t size) {
   return realloc(block, size);
 }
 
-void baton_lua_set_allocator(lua_State *L) { lua_setallocf(L, allocate, NULL); }
+/* As `allocate`, for a VM whose heap has a limit. C functions also use it outside of the VM, for
+   buffers that Lua does not count. They may see an older total. */
+static void *allocate_limited(void *record, void *block, size_t old, size_t size) {
+  const struct baton_vm *vm = record;
+  const size_t before = block == NULL ? 0 : old;
+  if (size > before && gettotalbytes(vm->global) + (size - before) > vm->memory_limit) return NULL;
+  return allocate(NULL, block, old, size);
+}
+
+void baton_lua_set_allocator(struct baton_vm *vm) {
+  if (vm->memory_limit > 0)
+    lua_setallocf(vm->main, allocate_limited, vm);
+  else
+    lua_setallocf(vm->main, allocate, NULL);
+}
 
 /* {======================================================
 ** Samples

@@ -23,8 +23,8 @@ static inline void baton_lua_check_memory_for_object(
   if (__builtin_expect(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0, 0))
     baton_lua_get_memory_for_object(L, vm, channel);
 }
-/* Called once for a new Lua state. */
-void baton_lua_set_allocator(lua_State *L);
+/* Called once for the new Lua state of a VM. */
+void baton_lua_set_allocator(struct baton_vm *vm);
 /* Called before something that may allocate this many bytes at once. */
 void baton_lua_get_room(lua_State *L, size_t size);
 static inline void baton_lua_check_memory(lua_State *L) {
@@ -42,7 +42,17 @@ struct baton_sealed {
   const void *seal;
 };
 /* The kinds of our objects, after `enum baton_object` */
-enum { BATON_SEALED_PROCESS = BATON_ALARM + 1, BATON_SEALS };
+enum {
+  BATON_SEALED_PROCESS = BATON_ALARM + 1,
+  BATON_SEALED_FROZEN,
+  BATON_SEALED_SHARED_CHANNEL, /* a channel between VMs */
+  BATON_SEALED_MESSAGE,        /* a message for one */
+  BATON_SEALED_WORDS,
+  BATON_SEALED_BUFFER,
+  BATON_SEALED_MOVED, /* what vm.move returns */
+  BATON_SEALED_DICT,
+  BATON_SEALS
+};
 /* The seal at the beginning of each object of that kind. */
 const void *baton_lua_seal(int kind);
 /* The object at `index` if it is of that kind, whatever its metatable is. Otherwise the first

@@ -2,6 +2,7 @@
 ** Converting Lua values to bytes of C, and back.
 */
 #include "values/values.h"
+#include "sharing/sharing.h"
 
 #include <limits.h>
 #include <math.h>
@@ -256,6 +257,11 @@ static void *pointer_from_cdata(
   return address;
 }
 
+/* Whether a pointer to this type takes the bytes of a buffer without a cast. */
+static int is_of_bytes(const struct ffi_type *pointee) {
+  return pointee->kind == FFI_VOID || (pointee->kind == FFI_INTEGER && pointee->size == 1);
+}
+
 static void *to_pointer(
     lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int index, enum ffi_how how) {
   const struct ffi_type *pointee = type->element;
@@ -274,8 +280,17 @@ static void *to_pointer(
       break;
     case LUA_TUSERDATA: {
       luaL_Stream *stream;
+      void *bytes;
+      int is_frozen;
       if (baton_ffi_test_cdata(L, vm, index) != NULL)
         return pointer_from_cdata(L, vm, type, index, how);
+      bytes = baton_sharing_buffer_at(L, index, &is_frozen);
+      if (bytes != NULL) {
+        if (is_frozen && !baton_ffi_is_constant(pointee))
+          luaL_argerror(L, index, "the buffer is frozen (a pointer to const expected)");
+        if (how == FFI_CAST || is_of_bytes(pointee)) return bytes;
+        break;
+      }
       stream = luaL_testudata(L, index, LUA_FILEHANDLE);
       if (stream != NULL) return stream->f;
       if (how == FFI_CAST || pointee->kind == FFI_VOID) return lua_touserdata(L, index);
@@ -534,6 +549,7 @@ void *baton_ffi_address(lua_State *L, struct ffi_vm *vm, int index, int *is_cons
   if ((function = baton_ffi_test_function(L, index)) != NULL) return (void *)function->address;
   *is_const = 1;
   if (lua_type(L, index) == LUA_TSTRING) return (void *)(size_t)lua_tostring(L, index);
+  if ((address = baton_sharing_buffer_at(L, index, is_const)) != NULL) return address;
   *is_const = 0;
   if (lua_isuserdata(L, index)) return lua_touserdata(L, index);
   luaL_typeerror(L, index, "pointer, array, structure or string");

@@ -1,11 +1,12 @@
 //! Waiting for one of several cases.
 
+use super::shared::{CMessage, CSharedChannel};
 use super::{CWake, deadline, misuse, process, write_message};
 use baton_core::sched::{
     Case, ChannelId, Edition, EventId, MutexId, Readiness, SemaphoreId, TimerId, Wake, WakeReason,
     Watch,
 };
-use baton_core::vm::{Inside, Vm};
+use baton_core::vm::{Inside, SharedCase, Vm};
 use std::ffi::{c_char, c_int};
 
 /// `struct baton_case`.
@@ -20,6 +21,10 @@ pub(crate) struct CCase {
     /// The value to send.
     value: u64,
 }
+
+/// Of `enum baton_case_kind`: channels between VMs.
+const SHARED_RECEIVE: c_int = 10;
+const SHARED_SEND: c_int = 11;
 
 /// As many cases need no memory beside the stack.
 const FEW: usize = 8;
@@ -48,10 +53,34 @@ fn watch_of(case: &CCase) -> Option<Watch> {
     Some(Watch { descriptor, wants })
 }
 
+/// The cases that are channels between VMs. The messages to send are the caller's no longer.
+///
+/// # Safety
+/// The ids of such cases are channels to which the caller has references.
+unsafe fn shared_cases(asked: &[CCase]) -> Vec<(usize, SharedCase<'_, CMessage>)> {
+    let mut shared = Vec::new();
+    for (place, case) in asked.iter().enumerate() {
+        if case.kind != SHARED_RECEIVE && case.kind != SHARED_SEND {
+            continue;
+        }
+        // SAFETY: the caller's condition.
+        let channel = unsafe { &*(case.id as *const CSharedChannel) };
+        shared.push((
+            place,
+            match case.kind {
+                SHARED_RECEIVE => SharedCase::Receive(&channel.channel),
+                _ => SharedCase::Send(&channel.channel, channel.message(case.value)),
+            },
+        ));
+    }
+    shared
+}
+
 /// Waits for one of several cases. Writes a message if one of them cannot be waited for.
 ///
 /// # Safety
-/// `cases` is readable for `count` elements, and `message` writable for `size` bytes.
+/// `cases` is readable for `count` elements, and `message` writable for `size` bytes. The ids of
+/// channels between VMs are pointers to which the caller has references.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_select(
@@ -86,7 +115,19 @@ unsafe extern "C" fn baton_select(
             watches.push((place, *watch));
         }
     }
-    match vm.select(cases, &watches, deadline(timeout)) {
+    // SAFETY: the caller's condition.
+    let shared = unsafe { shared_cases(asked) };
+    let deadline = deadline(timeout);
+    let result = match shared.is_empty() {
+        true => vm.select(cases, &watches, deadline),
+        false => vm
+            .select_shared(cases, &watches, shared, deadline)
+            .map(|(wake, message)| {
+                let value = message.map_or(wake.value, |message| message.into_pointer() as u64);
+                Wake { value, ..wake }
+            }),
+    };
+    match result {
         // The process holds one of the mutexes, or would join itself.
         Ok(wake) if wake.reason == WakeReason::Dead && count > 0 => CWake {
             case_index: wake.case,

@@ -9,6 +9,7 @@ use baton_observe::report::{Frame, Kind, Process, Stack};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Write;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,6 +59,9 @@ pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// The maximal number of frames of one stack that are sent.
 const MOST_FRAMES: c_int = 200;
 
+/// The maximal number of frames of each stack that a report reads: one more than it shows.
+const MOST_REPORTED: c_int = 23;
+
 /// The processes that were seen in one look, and the place where the next one continues, if there
 /// are more.
 struct SeenAtOnce {
@@ -103,6 +107,18 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
         }
     }
     Ok(json!({ "kept_inside": false }))
+}
+
+/// What all processes are doing, as text for a report.
+pub(crate) fn of_all(view: &View<'_>) -> String {
+    let names = view.thread_names();
+    let all = view.sched().iter();
+    let processes = all.map(|next| process(view, &names, next, MOST_REPORTED));
+    processes.fold(String::new(), |mut text, process| {
+        // A string takes all that is written to it.
+        let _ = write!(text, "{process}");
+        text
+    })
 }
 
 /// Describes processes from a place on. With `ids`, only those with these numbers.

@@ -287,3 +287,14 @@ impl std::fmt::Display for NotCritical {
 }
 
 impl std::error::Error for NotCritical {}
+
+/// What a process waits for at an object that several VMs share; for reports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SharedKind {
+    /// A message of a channel.
+    Receive,
+    /// Room in a channel.
+    Send,
+    /// A wake-up at a shared word.
+    Word,
+}

@@ -92,4 +92,6 @@ object_ids! {
     WaitQueueId;
     /// A timer.
     TimerId;
+    /// A wait for an object that several VMs share.
+    SharedWaitId;
 }

@@ -122,11 +122,11 @@ use std::collections::HashMap;
 
 pub use answers::{
     Attempt, Deadline, KillOutcome, Next, NotCritical, NotOwner, Preemption, Priority,
-    ProcessLimit, Recursive, ResumeOutcome, State, SuspendOutcome, Wake, WakeReason,
+    ProcessLimit, Recursive, ResumeOutcome, SharedKind, State, SuspendOutcome, Wake, WakeReason,
 };
 pub use ids::{
     BarrierId, CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, RwLockId,
-    SemaphoreId, TimerId, WaitQueueId,
+    SemaphoreId, SharedWaitId, TimerId, WaitQueueId,
 };
 pub use life::spawn::SpawnOptions;
 pub use report::counters::SchedCounters;
@@ -148,7 +148,7 @@ use process::{PHASES, Phase, ProcessTable};
 use run::carriers;
 use run::run_queue::RunQueue;
 use slab::{NIL, Slab};
-use sync::{barrier, channel, condition, event, mutex, rwlock, semaphore};
+use sync::{barrier, channel, condition, event, mutex, rwlock, semaphore, shared};
 use time::deadlines::Deadlines;
 use time::timer;
 use wait::noted::NotedWakes;
@@ -206,6 +206,9 @@ pub struct Scheduler<C> {
     descriptors: Vec<Option<WaitQueue>>,
     /// How many waits for descriptors are in progress.
     watching: u32,
+    shared_waits: Slab<shared::SharedWait>,
+    /// How many waits for objects that several VMs share are in progress.
+    waiting_for_shared: u32,
     timers: Slab<timer::Timer>,
     /// Names of objects, for reports.
     names: HashMap<Blocker, Box<str>>,
@@ -255,6 +258,8 @@ impl<C> Scheduler<C> {
             queues: Slab::new(),
             descriptors: Vec::new(),
             watching: 0,
+            shared_waits: Slab::new(),
+            waiting_for_shared: 0,
             timers: Slab::new(),
             names: HashMap::new(),
             wakes: NotedWakes::default(),

@@ -36,6 +36,7 @@ impl<C> Scheduler<C> {
             && self.channels.make_room()
             && self.queues.make_room()
             && self.timers.make_room()
+            && self.shared_waits.make_room()
             && self.processes.make_room()
             && make_room(&mut self.payloads, 1)
             && make_room(&mut self.fed_channels, 1)

@@ -9,11 +9,14 @@
 //! | for | methods | where |
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`record`](Vm::record), [`run`](Vm::run) | any thread, in this order |
+//! | its life in the simulated run of another VM | [`simulate_beside`](Vm::simulate_beside), [`run_in_turn`](Vm::run_in_turn) | a process of that run |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
+//! | its end by others | [`halt`](Vm::halt) | any thread that is none of its carriers |
 //! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`resume`](Inside::resume), [`forget`](Inside::forget) | inside |
 //! | letting others run | [`safepoint`](Inside::safepoint), [`yield_now`](Inside::yield_now), [`yield_to`](Inside::yield_to) | inside |
 //! | keeping others out | [`enter_critical`](Inside::enter_critical), [`leave_critical`](Inside::leave_critical) | inside |
 //! | waits | [`block_on`](Inside::block_on), [`sleep_until`](Inside::sleep_until), [`select`](Inside::select), [`wait_ready`](Inside::wait_ready) | inside |
+//! | objects that several VMs share | [`send_shared`](Inside::send_shared), [`receive_shared`](Inside::receive_shared), [`select_shared`](Inside::select_shared), [`wait_at_word`](Inside::wait_at_word) | inside |
 //! | objects without a wait | [`with_sched`](Inside::with_sched), [`sched`](Inside::sched) | inside |
 //! | foreign calls | [`foreign`](Inside::foreign), [`leave`](Inside::leave), [`offload`](Inside::offload) | inside; then the process is outside |
 //! | the end of a foreign call | [`enter`](ForeignCall::enter), [`enter_cold_pinned`](ForeignCall::enter_cold_pinned) for a callback | outside, by the process that left |
@@ -124,6 +127,7 @@ mod lock;
 mod preempt;
 mod switch;
 
+pub use api::shared::{SharedCase, Sleeper, wake_from_outside};
 pub use api::spawn::{LastAccount, SpawnError, Spawned};
 pub use ext::look::{NoLook, Times, View};
 pub use ext::simulation::Steps;
@@ -137,7 +141,7 @@ pub use switch::cpu_time::TimeUsed;
 use crate::counters::Counters;
 use crate::guest::{Guest, GuestCalls};
 use crate::parameters::Parameters;
-use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, WaitQueueId};
+use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, SharedWaitId, WaitQueueId};
 use crate::spin::Chooser;
 use crate::time_buckets::TimeBuckets;
 use baton_sys::asked::Asked;
@@ -151,6 +155,7 @@ use baton_sys::stack::{Stack, StackPool};
 use baton_sys::ticks::Ticks;
 use ext::{fork, hooks, look, recorder, tracing, waker};
 use idle::descriptors;
+use idle::others::expect_one_more;
 use lock::{affinity, held_threads, thread_queue};
 use preempt::monitor::Monitor;
 use preempt::{decide, hints, wake_up};
@@ -250,6 +255,20 @@ pub(crate) struct Inner {
     trace_readers: u32,
 }
 
+impl Drop for Inner {
+    /// Gives the stacks of all processes back, so that the pool unmaps them. The VM's threads are
+    /// gone: a thread that sleeps for ever on such a stack keeps the VM.
+    fn drop(&mut self) {
+        let all: Vec<ProcessId> = self.sched.iter().collect();
+        let of_processes = all
+            .into_iter()
+            .filter_map(|process| self.sched.payload_mut(process)?.stack.take());
+        for stack in of_processes.chain(self.retired.take()) {
+            self.stacks.recycle(stack);
+        }
+    }
+}
+
 /// Bits: why the running process is asked for a safepoint.
 mod request {
     /// Its slice is over.
@@ -293,6 +312,8 @@ pub(crate) enum Post {
     Resume(ProcessId),
     /// Signal this semaphore once.
     Signal(SemaphoreId),
+    /// End this wait for an object that several VMs share.
+    Shared(SharedWaitId),
 }
 
 /// One VM: a guest heap with its processes.
@@ -320,6 +341,14 @@ pub struct Vm {
     fork_waits: AtomicBool,
     /// Notified when `fork_waits` was cleared.
     thawed: Condvar,
+    /// In a simulated run: its place among the VMs of the run (see `ext/turnstile.rs`).
+    seat: OnceLock<ext::turnstile::Seat>,
+    /// What the objects that several VMs share know of this VM. Made with its first wait for one.
+    life: OnceLock<Arc<api::shared::Life>>,
+    /// Odd while the VM waits until another one acts (`idle/others.rs`).
+    turns_of_others: AtomicU64,
+    /// Whether it has not run yet. Guarded by the list of `idle/others.rs`.
+    is_expected: AtomicBool,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     looks: Asked<look::Look>,
@@ -345,7 +374,8 @@ impl std::fmt::Debug for Vm {
 }
 
 impl Vm {
-    /// Creates a VM for `guest`, without processes; [`Vm::run`] starts it.
+    /// Creates a VM for `guest`, without processes; [`Vm::run`] starts it. Other VMs that wait for
+    /// objects which VMs share expect it to act, as long as it exists or runs.
     ///
     /// # Errors
     /// When the system refuses a poller or address space for stacks.
@@ -402,6 +432,10 @@ impl Vm {
             retaking: AtomicBool::new(true),
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),
+            seat: OnceLock::new(),
+            life: OnceLock::new(),
+            turns_of_others: AtomicU64::new(0),
+            is_expected: AtomicBool::new(true),
             kept: OnceLock::new(),
             wake_up_timer: WakeUpTimer::new()
                 .ok()
@@ -413,6 +447,7 @@ impl Vm {
             parameters,
             counters: Counters::default(),
         });
+        expect_one_more();
         Ok(vm)
     }
 }
@@ -522,15 +557,23 @@ impl Inside<'_> {
     /// });
     /// ```
     pub fn stop(&self) {
-        // Release: pairs with the acquire loads in the carriers' loops.
-        self.slow_reasons
-            .fetch_or(slow_reason::ENDED, Ordering::Release);
+        self.note_end();
         let state = self.lock_state();
         state.wake_all();
     }
 }
 
 impl Vm {
+    /// From now on nothing is scheduled, and no object that several VMs share waits for this one.
+    fn note_end(&self) {
+        // Release: pairs with the acquire loads in the carriers' loops.
+        self.slow_reasons
+            .fetch_or(slow_reason::ENDED, Ordering::Release);
+        if let Some(life) = self.life.get() {
+            life.end();
+        }
+    }
+
     /// Whether [`Inside::stop`] has been called.
     pub fn is_stopped(&self) -> bool {
         self.has_ended()

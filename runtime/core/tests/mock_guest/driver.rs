@@ -101,6 +101,24 @@ pub(crate) fn start(
     }
 }
 
+/// Starts a VM in the simulated run of another one. Called by a process of that run. The receiver
+/// hears of the VM's end.
+pub(crate) fn start_beside(
+    other: &Vm,
+    number: u64,
+    main: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> (Arc<Vm>, Receiver<()>) {
+    let (vm, _mock, user_data) = make(|vm| vm.simulate_beside(other, number), main);
+    let (done, ended) = channel();
+    let live = move |vm: Arc<Vm>| {
+        live_at_home(&vm, user_data);
+        let _ = done.send(());
+    };
+    let started = Arc::clone(&vm).run_in_turn("beside", 1 << 20, live);
+    started.expect("there is room for a thread");
+    (vm, ended)
+}
+
 fn live_at_home(vm: &Arc<Vm>, user_data: usize) {
     let options = SpawnOptions {
         pin: Some(HOME),

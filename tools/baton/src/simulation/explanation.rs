@@ -84,8 +84,17 @@ fn explain(call: &Call, seed: u64, known: Option<Failure>, ending: Option<Ending
     if let Some(run) = recorded {
         runs.expect(run.took);
     }
-    let shown = Shown::of(&recording).minimized(&mut runs, &failure);
-    shown.print(seed, &runs);
+    let shown = if recording.has_several_vms() {
+        eprintln!(
+            "baton: the run has several VMs: the seed {seed} repeats it, and its switches are not \
+             explained"
+        );
+        Shown::without_decisions(&recording)
+    } else {
+        let shown = Shown::of(&recording).minimized(&mut runs, &failure);
+        shown.print(seed, &runs);
+        shown
+    };
     shown.trace(&runs, &failure);
 }
 
@@ -242,6 +251,14 @@ impl Shown {
             is_done: false,
             switches: switches_of(recording),
             count: recording.switch_count(),
+        }
+    }
+
+    /// The last run, which is not repeated by its decisions alone.
+    fn without_decisions(recording: &Recording) -> Shown {
+        Shown {
+            recorded: None,
+            ..Shown::of(recording)
         }
     }
 

@@ -10,6 +10,7 @@ mod philosophers;
 #[path = "../packages/server.rs"]
 #[allow(dead_code, reason = "other tests need other servers")]
 mod server;
+mod several_vms;
 mod web_server;
 
 use std::ffi::OsStr;
@@ -193,6 +194,22 @@ fn the_word_count_names_a_file_that_cannot_be_read() {
 }
 
 #[test]
+fn the_workers_do_every_job_though_one_of_them_is_killed() {
+    let Some(server) = harness::nats::Server::start() else {
+        return;
+    };
+    let run = example("workers.lua", &["30"]).env("NATS_URL", server.url());
+    let outcome = run.run();
+    outcome.succeeds();
+    assert!(
+        outcome
+            .stdout
+            .starts_with("30 jobs are stored\na worker was killed\nall are done, "),
+        "{outcome}"
+    );
+}
+
+#[test]
 fn the_job_queue_reports_each_command() {
     let jobs = "echo one; echo two >&2\nexit 3\n\n0.2: sleep 60\n";
     let outcome = example("job_queue.lua", &["-n", "1"]).stdin(jobs).run();
@@ -266,6 +283,8 @@ fn the_examples_say_how_they_are_called() {
         ("chat_server.lua", &["-p"]),
         ("chat_load.lua", &["-n"]),
         ("notes_service.lua", &[]),
+        ("resize.lua", &[]),
+        ("resize.lua", &["-n", "0", "x"]),
     ] {
         let outcome = example(name, arguments).run();
         if missing::is_for_want_of_a_package(&outcome, &format!("the usage of {name}")) {

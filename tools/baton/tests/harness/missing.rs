@@ -16,6 +16,7 @@ const MESSAGES: [(&str, &str, Packages); 2] = [
 
 const MODULES: Packages = &[
     ("cjson", "lua-cjson"),
+    ("DBI", "lua-dbi-common"),
     ("cqueues", "lua-cqueues"),
     ("lfs", "lua-filesystem"),
     ("lpeg", "lua-lpeg"),

@@ -10,6 +10,7 @@ pub(crate) mod debugger;
 pub(crate) mod heap;
 pub(crate) mod missing;
 pub(crate) mod modules;
+pub(crate) mod nats;
 pub(crate) mod observed;
 pub(crate) mod peer;
 pub(crate) mod program;
@@ -65,7 +66,12 @@ pub(crate) use cases;
 /// leave stderr empty.
 pub(crate) fn run_case(file: &str, name: &str) {
     let outcome = baton().script(file).arg(name).run();
-    if missing::is_for_want_of_a_package(&outcome, &format!("{file}, {name}")) {
+    check_case(file, name, &outcome);
+}
+
+/// Checks a run of a case. See [`run_case`].
+pub(crate) fn check_case(file: &str, name: &str, outcome: &Outcome) {
+    if missing::is_for_want_of_a_package(outcome, &format!("{file}, {name}")) {
         return;
     }
     outcome.succeeds();

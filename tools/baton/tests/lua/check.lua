@@ -243,6 +243,19 @@ function check.fifo()
   return path
 end
 
+-- The number of descriptors that the program has open.
+function check.descriptors()
+  local count = 0
+  for descriptor = 0, 1023 do
+    local file = io.open("/proc/self/fdinfo/" .. descriptor)
+    if file then
+      count = count + 1
+      file:close()
+    end
+  end
+  return count
+end
+
 function check.write_file(path, text)
   local file = assert(io.open(path, "w"))
   assert(file:write(text))

@@ -96,15 +96,21 @@ local supervise_options = {
   quiet = true,
   lasting = false,
 }
-local child = { name = "trial", start = error, restart = "never", stop = 1 }
+local child = {
+  name = "trial", start = error, restart = "never", stop = 1,
+  lease = function(f, ...) return f(...) end,
+}
 local nested = { children = { { children = {}, options = {} } } }
 local supervisor = process.supervise({ child, nested }, supervise_options)
 assert(supervisor:join())
 is_there.Supervisor = keys(methods(supervisor), { process = supervisor.process })
 is_there.SuperviseOptions = keys(supervise_options)
-is_there.Child = keys(child, nested, nested.children[1])
-is_there.ChildState =
-  keys(supervisor:children()[1], supervisor:children()[2], { process = true, reason = true })
+is_there.Child = keys(child, nested, nested.children[1], { vm = true })
+is_there.ChildState = keys(
+  supervisor:children()[1],
+  supervisor:children()[2],
+  { process = true, reason = true, vm = true }
+)
 assert(not pcall(process.spawn, { no_such_option = true }, function() end))
 
 if arg[2] == "ffi" then
@@ -137,6 +143,90 @@ if arg[2] == "inspect" then
     Garbage = keys(heap.garbage),
     ObjectClass = keys(heap.classes[1]),
   }
+end
+
+if arg[2] == "cluster" then -- in a simulated run, which needs no server
+  local cluster = require "baton.cluster"
+  local faults = { delay = 0, loss = 0, duplication = 0, every = 0, lasts = 0 }
+  local c = assert(cluster.connect { url = "sim", faults = faults })
+  local queue, t, lease = assert(c:queue "q"), assert(c:table "t"), assert(c:lease("l", 1))
+  queue:send(1)
+  t:put("key", 1)
+  local job, work = queue:receive(), queue:work(1, print)
+  local service = c:serve("s", {})
+  for name, value in pairs {
+    queue = { max = 1, ack = 1, tries = 1, dead = false, replicas = 1 },
+    table = { replicas = 1 },
+  } do
+    for option, given in pairs(value) do
+      assert(c[name](c, "of-" .. option, { [option] = given }))
+    end
+  end
+  is_there = {
+    cluster = keys(cluster),
+    ConnectOptions = keys {
+      url = 1, name = 1, credentials = 1, tls = 1, timeout = 1, faults = 1,
+    },
+    Credentials = keys { user = 1, password = 1, token = 1 },
+    Tls = keys { ca = 1, cert = 1, key = 1 },
+    Faults = keys(faults),
+    Connection = keys(methods(c)),
+    SubscribeOptions = keys { queue = 1, max = 1, subjects = 1 },
+    Subscription = keys(methods(c:subscribe "news"), { channel = true }),
+    ServeOptions = keys { concurrency = 1 },
+    Service = keys(methods(service)),
+    QueueOptions = keys { max = 1, ack = 1, tries = 1, dead = 1, replicas = 1 },
+    Queue = keys(methods(queue), queue),
+    SendOptions = keys { id = 1, delay = 1, timeout = 1 },
+    Work = keys(methods(work)),
+    Job = keys(methods(job), job, { why = true }),
+    TableOptions = keys { replicas = 1 },
+    Table = keys(methods(t), t),
+    Entry = keys(t:watch()(), { error = true }),
+    Lease = keys(methods(lease), { token = true }),
+  }
+  service:close()
+  work:close()
+end
+
+-- The methods of a class in Lua, without its metamethods.
+local function plain_methods(object)
+  local names = {}
+  for name, value in pairs(getmetatable(object).__index) do
+    if name:sub(1, 2) ~= "__" then names[name] = value end
+  end
+  return names
+end
+
+if arg[2] == "vm" then
+  local vm = require "baton.vm"
+  local w = assert(vm.spawn({ daemon = true }, function() require("baton.process").sleep(3600) end))
+  local of_process, stats = keys(here:stats(), process.stats()), keys(w:stats())
+  for name in pairs(of_process) do stats[name] = nil end
+  local pool_options = { module = "string", size = 1, queue = 1, restart = true }
+  local pool = vm.pool(pool_options)
+  local map_options = { workers = 1, chunk = 1, ordered = true }
+  for _ in vm.map({ 1 }, math.abs, map_options) do end
+  local spawn_options = { name = "trial", memory = 1 << 30, daemon = true, quiet = true, cpu = 0 }
+  local channel_options, dict_options = { bytes = 1, name = "trial" }, { bytes = 1, evict = "lru" }
+  vm.spawn(spawn_options, function() end)
+  is_there = {
+    vm = keys(vm),
+    SpawnOptions = keys(spawn_options),
+    ChannelOptions = keys(channel_options),
+    DictOptions = keys(dict_options),
+    MapOptions = keys(map_options),
+    PoolOptions = keys(pool_options),
+    VM = keys(plain_methods(w), { id = w.id, name = w.name }),
+    Stats = stats,
+    Channel = keys(methods(vm.channel(channel_options))),
+    Words = keys(methods(vm.shared(1))),
+    Buffer = keys(methods(vm.buffer(1))),
+    Dict = keys(methods(vm.dict(dict_options))),
+    Proxy = keys(vm.proxy(print)),
+    Pool = keys(plain_methods(pool)),
+  }
+  pool:close()
 end
 
 local defined = read_definitions(arg[1])

@@ -2,6 +2,7 @@
 -- after. Run it under a limit on address space.
 local ffi = require "baton.ffi"
 local process = require "baton.process"
+local vm = require "baton.vm"
 
 -- Each returns a function that makes one more object, and gets its number. The object is kept until
 -- memory is exhausted.
@@ -161,6 +162,21 @@ function kinds.further_arguments()
     local tag = ffi.new(("struct further%d *"):format(i))
     ffi.C.snprintf(nil, 0, "", tag, table.unpack(list))
   end
+end
+
+function kinds.frozen_value()
+  return function(i) return vm.freeze { i, text = "text " .. i, { i } } end
+end
+function kinds.large_frozen_value()
+  local list = {}
+  for j = 1, 20000 do list[j] = { j } end
+  return function() return vm.freeze(list) end
+end
+function kinds.thawed_value()
+  local list = {}
+  for j = 1, 2000 do list[j] = { j, name = "name " .. j } end
+  local frozen = vm.freeze(list)
+  return function() return vm.thaw(frozen) end
 end
 
 -- Kinds that are freed only at the end of the program: declarations.

@@ -36,8 +36,10 @@ run(["thread-metric", Test, Seconds]) ->
     io:format("{\"counts\": ~b, \"seconds\": ~.6f, \"cpu\": ~.6f}~n", [Counts, Took, (cpu_time() - Cpu) / 1.0e9]);
 run(["scale", Count]) ->
     scale(list_to_integer(Count));
+run(["cores" | Words]) ->
+    baton_cores:run(Words);
 run(_) ->
-    error("usage: peer version | switch CASE COUNT | scale COUNT | thread-metric TEST SECONDS").
+    error("usage: peer version | switch CASE COUNT | scale COUNT | thread-metric TEST SECONDS | cores ...").
 
 %% The CPU time of all threads of this program, in nanoseconds; the system counts it in milliseconds.
 cpu_time() ->

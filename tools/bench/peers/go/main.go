@@ -22,8 +22,10 @@ func main() {
 		runMetric(os.Args[2], os.Args[3])
 	case len(os.Args) == 5 && os.Args[1] == "net":
 		runNet(os.Args[2], os.Args[3], os.Args[4])
+	case len(os.Args) > 2 && os.Args[1] == "cores":
+		runCores(os.Args[2:])
 	default:
-		fail("usage: peer version | switch CASE COUNT | scale COUNT | thread-metric TEST SECONDS | net PROTOCOL ADDRESS PORT")
+		fail("usage: peer version | switch CASE COUNT | scale COUNT | thread-metric TEST SECONDS | net PROTOCOL ADDRESS PORT | cores ...")
 	}
 }
 

@@ -10,9 +10,19 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
-/// Where a simulated run is written as a trace, and the program whose run that is.
-static OF_RUN: ForkMutex<Option<(&Path, u32)>> = ForkMutex::new(None);
+/// A simulated run that is written as a trace at its end.
+struct TracedRun {
+    /// Where it is written.
+    path: &'static Path,
+    /// The program whose run that is.
+    program: u32,
+    /// The VM that is traced: the program's first one.
+    vm: Arc<Vm>,
+}
+
+static OF_RUN: ForkMutex<Option<TracedRun>> = ForkMutex::new(None);
 
 /// A fork's child is not the program that is simulated.
 pub(super) fn renew_in_child(child: &Child) {
@@ -20,27 +30,41 @@ pub(super) fn renew_in_child(child: &Child) {
 }
 
 /// Has the whole run written as a trace at its end. Before the VM runs.
-pub(crate) fn trace_run(vm: &Vm, path: &'static Path) {
-    let run = (path, std::process::id());
-    *OF_RUN.lock() = Some(run);
+pub(crate) fn trace_run(vm: &Arc<Vm>, path: &'static Path) {
+    *OF_RUN.lock() = Some(TracedRun {
+        path,
+        program: std::process::id(),
+        vm: Arc::clone(vm),
+    });
     vm.trace_from_start();
 }
 
-/// To be called inside the VM before the program ends, or the VM is stopped.
+/// To be called inside a VM before the program ends.
 pub(crate) fn before_end(inside: &Inside<'_>) {
     copy_rest(inside);
     let run = OF_RUN.lock().take();
     // A fork's child is not the program that is simulated.
-    let Some((path, _)) = run.filter(|&(_, program)| program == std::process::id()) else {
+    let Some(run) = run.filter(|run| run.program == std::process::id()) else {
         return;
     };
-    if let Err(error) = Taken::new(inside, 0).write_to(path) {
+    let taken = if run.is_of(inside) {
+        Ok(Taken::new(inside, 0))
+    } else {
+        Taken::of_other(&run.vm).map_err(|why| io::Error::other(format!("{why:?}")))
+    };
+    if let Err(error) = taken.and_then(|taken| taken.write_to(run.path)) {
         // An error of this write cannot be reported.
         let _ = writeln!(
             io::stderr(),
             "baton: cannot write {}: {error}",
-            path.display()
+            run.path.display()
         );
+    }
+}
+
+impl TracedRun {
+    fn is_of(&self, vm: &Vm) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.vm), vm)
     }
 }
 
@@ -50,7 +74,11 @@ pub(crate) fn before_end(inside: &Inside<'_>) {
 extern "C" fn baton_stop(vm: &Vm) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let inside = unsafe { Inside::assume(vm) };
-    before_end(&inside);
+    // The end of another VM is not that of the program.
+    let goes_on = OF_RUN.lock().as_ref().is_some_and(|run| !run.is_of(vm));
+    if !goes_on {
+        before_end(&inside);
+    }
     inside.stop();
 }
 

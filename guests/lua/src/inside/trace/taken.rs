@@ -3,12 +3,15 @@
 use super::batch;
 use super::convert::Converter;
 use baton_core::sched::CarrierId;
-use baton_core::vm::Inside;
+use baton_core::vm::{Inside, NoLook, View, Vm};
 use baton_sys::clock::Instant;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
+
+/// How long a look at another VM waits.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Events that were taken from the VM, to be written.
 pub(crate) struct Taken {
@@ -22,13 +25,22 @@ impl Taken {
     /// The events from number `from` on.
     pub(super) fn new(inside: &Inside<'_>, from: u64) -> Taken {
         let threads = inside.native_threads();
-        let (batch, standing) = inside.view(|view| {
-            let batch = batch::read(view, from, usize::MAX, &mut batch::Known::default());
-            (batch, batch::standing(view))
-        });
+        inside.view(|view| Taken::seen(view, from, threads))
+    }
+
+    /// All events of another VM, which the calling process looks at.
+    ///
+    /// # Errors
+    /// As of [`Vm::look`].
+    pub(super) fn of_other(vm: &Vm) -> Result<Taken, NoLook> {
+        let threads = vm.native_threads();
+        vm.look(PATIENCE, |view| Taken::seen(view, 0, threads))
+    }
+
+    fn seen(view: &mut View<'_>, from: u64, threads: Vec<(CarrierId, i32)>) -> Taken {
         Taken {
-            batch,
-            standing,
+            batch: batch::read(view, from, usize::MAX, &mut batch::Known::default()),
+            standing: batch::standing(view),
             threads,
             at: Instant::now(),
         }

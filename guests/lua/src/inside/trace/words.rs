@@ -1,6 +1,6 @@
 //! How a trace words what has happened.
 
-use baton_core::sched::{Blocker, WakeReason};
+use baton_core::sched::{Blocker, SharedKind, WakeReason};
 use baton_core::trace::Left;
 
 /// A process: "process 7", or "process 7 'name'".
@@ -58,6 +58,9 @@ pub(super) fn of_wait(blocker: Blocker, name: Option<&str>) -> String {
         Blocker::Read(_) => ("waits to read under", "lock"),
         Blocker::Write(_) => ("waits to write under", "lock"),
         Blocker::Barrier(_) => ("waits for others at", "barrier"),
+        Blocker::Shared(_, SharedKind::Send) => ("waits to send to", "channel between VMs"),
+        Blocker::Shared(_, SharedKind::Receive) => ("waits to receive from", "channel between VMs"),
+        Blocker::Shared(_, SharedKind::Word) => ("waits at", "shared word"),
         Blocker::Send(_) => ("waits to send to", "channel"),
         Blocker::Receive(_) => ("waits to receive from", "channel"),
     };

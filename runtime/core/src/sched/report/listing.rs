@@ -5,7 +5,7 @@ use crate::sched::slab::NIL;
 use crate::sched::wait::waiters::{Kind, Waiter};
 use crate::sched::{
     BarrierId, CarrierId, ChannelId, ConditionId, EventId, MutexId, ProcessId, RwLockId, Scheduler,
-    SemaphoreId, State, TimerId, WaitQueueId,
+    SemaphoreId, SharedKind, SharedWaitId, State, TimerId, WaitQueueId,
 };
 
 /// What a process waits for; for reports.
@@ -45,6 +45,8 @@ pub enum Blocker {
     Descriptor(u32),
     /// One of several descriptors; their number.
     Descriptors(u32),
+    /// An object that several VMs share.
+    Shared(SharedWaitId, SharedKind),
     /// The native thread that it must run on, while another process is out there.
     Thread(CarrierId),
 }
@@ -216,6 +218,11 @@ impl<C> Scheduler<C> {
                 .timers
                 .key_at(object)
                 .map(|key| Blocker::Alarm(TimerId(key))),
+            Kind::Shared => {
+                let id = SharedWaitId(self.shared_waits.key_at(object)?);
+                let kind = self.shared_waits.get(id.0)?.kind;
+                Some(Blocker::Shared(id, kind))
+            }
             Kind::Sentinel | Kind::Free => None,
         }
     }

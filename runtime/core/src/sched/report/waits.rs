@@ -1,6 +1,6 @@
 //! What processes wait for, as text for reports.
 
-use crate::sched::{Blocker, CarrierId, Link, ProcessId, Scheduler};
+use crate::sched::{Blocker, CarrierId, Link, ProcessId, Scheduler, SharedKind};
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
@@ -104,8 +104,8 @@ pub(crate) fn write_wait<C>(
         Blocker::Read(_) => "to read under ",
         Blocker::Write(_) => "to write under ",
         Blocker::Barrier(_) => "for others at ",
-        Blocker::Send(_) => "to send to ",
-        Blocker::Receive(_) => "to receive from ",
+        Blocker::Send(_) | Blocker::Shared(_, SharedKind::Send) => "to send to ",
+        Blocker::Receive(_) | Blocker::Shared(_, SharedKind::Receive) => "to receive from ",
         _ => "for ",
     };
     text.write_str(before)?;
@@ -139,6 +139,8 @@ fn write_thing<C>(
         Blocker::Read(_) | Blocker::Write(_) => "lock",
         Blocker::Barrier(_) => "barrier",
         Blocker::Send(_) | Blocker::Receive(_) => "channel",
+        Blocker::Shared(_, SharedKind::Send | SharedKind::Receive) => "channel between VMs",
+        Blocker::Shared(_, SharedKind::Word) => "shared word",
     };
     match sched.name_of(blocker) {
         Some(name) => write!(text, "the {kind} '{name}'")?,

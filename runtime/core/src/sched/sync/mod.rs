@@ -13,3 +13,4 @@ pub(super) mod readiness;
 pub(super) mod rwlock;
 pub(super) mod select;
 pub(super) mod semaphore;
+pub(super) mod shared;

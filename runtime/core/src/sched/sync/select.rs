@@ -14,7 +14,7 @@ use crate::sched::slab::NIL;
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{
     Attempt, ChannelId, Deadline, Edition, EventId, MutexId, ProcessId, Scheduler, SemaphoreId,
-    TimerId, Wake, WakeReason, Watch,
+    SharedWaitId, TimerId, Wake, WakeReason, Watch,
 };
 
 /// One case of a select. A freed object is a ready case, with `Closed`.
@@ -36,6 +36,8 @@ pub enum Case {
     Alarm(TimerId),
     /// A descriptor that is not ready; see [`Scheduler::wait_ready`].
     Descriptor(Watch, Edition),
+    /// A wait for an object that several VMs share.
+    Shared(SharedWaitId),
     /// A case that the caller has found ready, with this reason and value.
     Ready(WakeReason, u64),
 }
@@ -122,6 +124,7 @@ impl<C> Scheduler<C> {
                 .get(mutex.0)
                 .is_none_or(|mutex| mutex.owner == NIL),
             Case::Alarm(timer) => self.alarm(timer).is_none_or(|alarm| alarm.has_gone_off),
+            Case::Shared(wait) => self.shared_wait_is_over(wait),
             Case::Descriptor(..) => false,
             Case::Ready(..) => true,
         }
@@ -168,7 +171,7 @@ impl<C> Scheduler<C> {
                 .is_some(),
             Case::Event(event) => self.events.get(event.0).is_some(),
             Case::Alarm(timer) => self.alarm(timer).is_some(),
-            Case::Join(_) => true,
+            Case::Join(_) | Case::Shared(_) => true,
             Case::Mutex(_) | Case::Descriptor(..) => false,
         };
         Wake::because(if is_there {
@@ -181,6 +184,9 @@ impl<C> Scheduler<C> {
     fn enter_case(&mut self, me: u32, case: &Case, number: u32) {
         if let Case::Descriptor(watch, edition) = *case {
             return self.enter_watch(me, watch, edition, number);
+        }
+        if let Case::Shared(wait) = *case {
+            return self.enter_shared_wait(me, wait, number);
         }
         let Some((queue, ticket)) = self.queue_of_case(case) else {
             return;
@@ -221,7 +227,7 @@ impl<C> Scheduler<C> {
                 let queue = self.alarm(id)?.waiters;
                 Some((queue, Ticket::new(Kind::Alarm, id.0.index)))
             }
-            Case::Descriptor(..) | Case::Ready(..) => None,
+            Case::Descriptor(..) | Case::Shared(_) | Case::Ready(..) => None,
         }
     }
 }

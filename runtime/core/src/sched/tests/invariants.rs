@@ -169,6 +169,9 @@ fn check_waits(sched: &Scheduler<()>) {
         .flatten()
         .map(|&queue| sched.waiters.iter(queue).count());
     assert_eq!(sched.watching as usize, watching.sum::<usize>());
+    let shared = sched.shared_waits.iter();
+    let shared = shared.map(|(_, wait)| sched.waiters.iter(wait.waiters).count());
+    assert_eq!(sched.waiting_for_shared as usize, shared.sum::<usize>());
     assert_eq!(sched.waiters.in_use(), nodes + queues.len());
 }
 
@@ -188,6 +191,7 @@ fn all_queues(sched: &Scheduler<()>) -> Vec<WaitQueue> {
             .map(|(_, condition)| condition.waiters),
     );
     queues.extend(sched.events.iter().map(|(_, event)| event.waiters));
+    queues.extend(sched.shared_waits.iter().map(|(_, wait)| wait.waiters));
     let alarms = sched
         .timers
         .iter()

@@ -25,6 +25,7 @@ mod rwlock;
 mod scheduling;
 mod select;
 mod semaphore;
+mod shared;
 mod starvation;
 mod suspend;
 mod timer;

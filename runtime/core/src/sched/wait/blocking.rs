@@ -186,6 +186,7 @@ impl<C> Scheduler<C> {
             Kind::Read | Kind::Write => self.admit_to_rwlock(ticket.object),
             Kind::Barrier => self.leave_barrier(ticket.object),
             Kind::Descriptor => self.watching -= 1,
+            Kind::Shared => self.waiting_for_shared -= 1,
             _ => {}
         }
     }

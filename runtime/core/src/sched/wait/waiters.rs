@@ -30,6 +30,7 @@ pub(in crate::sched) enum Kind {
     Join,
     Rest,
     Alarm,
+    Shared,
 }
 
 impl Kind {
@@ -38,7 +39,12 @@ impl Kind {
     pub(in crate::sched) fn has_waiters_that_count(self) -> bool {
         matches!(
             self,
-            Kind::Mutex | Kind::Read | Kind::Write | Kind::Barrier | Kind::Descriptor
+            Kind::Mutex
+                | Kind::Read
+                | Kind::Write
+                | Kind::Barrier
+                | Kind::Descriptor
+                | Kind::Shared
         )
     }
 }

@@ -517,11 +517,16 @@ impl Vm {
 }
 
 impl Inner {
-    /// The next random number (xorshift64*), for fairness among ready cases and for simulated runs.
+    /// The next random number, for fairness among ready cases and for simulated runs.
     pub(in crate::vm) fn next_random(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D)
+        next_number(&mut self.random)
     }
+}
+
+/// The next number of a generator (xorshift64*), whose state is not 0.
+pub(in crate::vm) fn next_number(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_F491_4F6C_DD1D)
 }

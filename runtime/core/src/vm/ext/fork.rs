@@ -14,12 +14,13 @@
 //! - on its way in after a grant: likewise;
 //! - at a safepoint, where it waits until the fork is done.
 //!
-//! **Lock order.** `watch`, the VM's mutex, the monitor's list. A thread that holds the list waits
-//! for neither of the others.
+//! **Lock order.** `watch`, the VM's mutex, the monitor's list, the mutexes of objects that VMs
+//! share. A thread that holds one of the last two waits for none of the others.
 
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::lock::affinity::Names;
 use crate::vm::lock::state::{CarrierEntry, LockState};
+use crate::vm::lock::this_thread::sleep_for_ever;
 use crate::vm::preempt::decide::PollState;
 use crate::vm::preempt::monitor::VmList;
 use crate::vm::{HOME, Inside, Vm, request};
@@ -29,6 +30,7 @@ use baton_sys::forking::{AtFork, Child};
 use baton_sys::gate::{self, Gate, Take};
 use baton_sys::membarrier;
 use baton_sys::parking::Notify;
+use baton_sys::shared_mutex::{AllHeld, hold_all};
 use baton_sys::signals::ThreadHandle;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -43,7 +45,14 @@ pub(in crate::vm) const AT_FORK: AtFork = AtFork {
 };
 
 /// How often a forking thread checks whether the owner has reached a safepoint.
-const PATIENCE: Duration = Duration::from_micros(50);
+pub(in crate::vm) const PATIENCE: Duration = Duration::from_micros(50);
+
+/// What an owner was asked so far.
+#[derive(Debug, Default)]
+pub(in crate::vm) struct Asks {
+    /// By its attention flag. After that it is interrupted.
+    by_flag: bool,
+}
 
 /// What the forking thread holds during the fork.
 struct ForkLocks {
@@ -51,6 +60,8 @@ struct ForkLocks {
     _watch: MutexGuard<'static, PollState>,
     _state: MutexGuard<'static, LockState>,
     _vms: MutexGuard<'static, VmList>,
+    /// The objects that VMs share. Taken last: a thread that holds one takes no other lock.
+    shared: AllHeld,
 }
 
 thread_local! {
@@ -64,13 +75,20 @@ fn prepare() {
     };
     let vm = crate::vm::lock::this_thread::vm_of_this_thread().for_ever();
     let watch = vm.watch.lock().unwrap_or_else(PoisonError::into_inner);
-    let state = vm.await_nobody_inside(CarrierId(me));
+    let mut asks = Asks::default();
+    let state = loop {
+        if let Some(state) = vm.try_with_nobody_inside(Some(CarrierId(me)), &mut asks) {
+            break state;
+        }
+        std::thread::sleep(PATIENCE);
+    };
     let vms = vm.monitor.vms();
     HELD.set(Some(ForkLocks {
         vm,
         _watch: watch,
         _state: state,
         _vms: vms,
+        shared: hold_all(),
     }));
 }
 
@@ -83,10 +101,17 @@ fn release_in_parent() {
 }
 
 fn mark_in_child(child: &Child) {
-    if let Some(held) = HELD.take() {
+    if let Some(mut held) = HELD.take() {
+        held.shared.in_child();
+        if let Some(vm) = held.vm.kept.get() {
+            crate::vm::idle::others::renew_in_child(child, vm);
+        }
         // Relaxed: there is no other thread.
         held.vm.fork_waits.store(false, Ordering::Relaxed);
         held.vm.looks.renew_in_child(child);
+        if let (Some(seat), Some(vm)) = (held.vm.seat.get(), held.vm.kept.get()) {
+            seat.renew_in_child(child, vm);
+        }
         gate::here().mark_forked(child);
     }
 }
@@ -99,43 +124,44 @@ impl Vm {
         self.kept.get_or_init(|| Box::leak(Box::new(leaked)))
     }
 
-    /// The VM's mutex, locked while no other thread than `me` is inside.
-    fn await_nobody_inside(&self, me: CarrierId) -> MutexGuard<'_, LockState> {
-        let mut asked = false;
-        loop {
-            let mut state = self.lock_state();
-            // A child that forks again before its first enter has no other thread. The owner's gate
-            // may have gone with its thread.
-            let alone = gate::here().slow() & gate::FORKED != 0;
-            let Some(owner) = state.owner.filter(|&owner| owner != me && !alone) else {
-                return state;
-            };
-            if state.stands_aside || !state.owner_has_come {
-                return state;
-            }
-            let known = state
-                .entry(owner)
-                .and_then(|entry| Some((entry.gate?, entry.thread?)));
-            let Some((gate, thread)) = known else {
-                return state;
-            };
-            let seen = gate.value();
-            if seen & 1 == 1 && self.take_from(gate, seen) == Take::Taken {
-                return state;
-            }
-            // Relaxed: guarded by the mutex. `harvest` reads it as a hint and checks again under
-            // the mutex.
-            self.fork_waits.store(true, Ordering::Relaxed);
-            gate.set_attention();
-            if self.park.notify() == Notify::MustKick {
-                self.poller.kick();
-            }
-            if std::mem::replace(&mut asked, true) {
-                let _ = thread.interrupt();
-            }
-            drop(state);
-            std::thread::sleep(PATIENCE);
+    /// The VM's mutex, locked, if no other thread than `me` is inside. Otherwise asks the owner to
+    /// stop at a safepoint; then it is time to try again after [`PATIENCE`].
+    pub(in crate::vm) fn try_with_nobody_inside(
+        &self,
+        me: Option<CarrierId>,
+        asks: &mut Asks,
+    ) -> Option<MutexGuard<'_, LockState>> {
+        let mut state = self.lock_state();
+        // A child that forks again before its first enter has no other thread. The owner's gate may
+        // have gone with its thread.
+        let alone = me.is_some() && gate::here().slow() & gate::FORKED != 0;
+        let Some(owner) = state.owner.filter(|&owner| Some(owner) != me && !alone) else {
+            return Some(state);
+        };
+        if state.stands_aside || !state.owner_has_come {
+            return Some(state);
         }
+        let known = state
+            .entry(owner)
+            .and_then(|entry| Some((entry.gate?, entry.thread?)));
+        let Some((gate, thread)) = known else {
+            return Some(state);
+        };
+        let seen = gate.value();
+        if seen & 1 == 1 && self.take_from(gate, seen) == Take::Taken {
+            return Some(state);
+        }
+        // Relaxed: guarded by the mutex. `harvest` reads it as a hint and checks again under the
+        // mutex.
+        self.fork_waits.store(true, Ordering::Relaxed);
+        gate.set_attention();
+        if self.park.notify() == Notify::MustKick {
+            self.poller.kick();
+        }
+        if std::mem::replace(&mut asks.by_flag, true) {
+            let _ = thread.interrupt();
+        }
+        None
     }
 
     pub(in crate::vm) fn take_from(&self, gate: Gate, seen: u64) -> Take {
@@ -144,21 +170,6 @@ impl Vm {
         } else {
             gate.take_fence_free(seen, membarrier::heavy)
         }
-    }
-
-    /// Makes the owner wait at a safepoint until another thread has forked.
-    #[cold]
-    pub(in crate::vm) fn stand_aside(&self) {
-        let mut state = self.lock_state();
-        state.stands_aside = true;
-        // Relaxed: guarded by the mutex.
-        while self.fork_waits.load(Ordering::Relaxed) {
-            state = self
-                .thawed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        state.stands_aside = false;
     }
 
     /// The first enter in a fork's child. The calling thread becomes home, and its process is the
@@ -232,6 +243,28 @@ impl Vm {
 }
 
 impl Inside<'_> {
+    /// Makes the owner wait at a safepoint until another thread has forked. If the VM was halted
+    /// meanwhile, returns only in the thread's own loop, which ends.
+    #[cold]
+    pub(in crate::vm) fn stand_aside(&self) {
+        let mut state = self.lock_state();
+        state.stands_aside = true;
+        // Relaxed: guarded by the mutex.
+        while self.fork_waits.load(Ordering::Relaxed) && state.owner.is_some() {
+            state = self
+                .thawed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.stands_aside = false;
+        if state.owner.is_none() {
+            drop(state);
+            if self.with_inner(|inner| inner.sched.current().is_some()) {
+                sleep_for_ever();
+            }
+        }
+    }
+
     /// Ends all processes except the calling one. Returns its user data.
     fn keep_one_process(&self, base: Option<Fiber>, out: Option<ProcessId>) -> Option<usize> {
         self.with_inner(|inner| {

@@ -301,7 +301,9 @@ impl Vm {
     /// the signal has armed. So this is repeated until there is an answer.
     fn ask_owner(&self) {
         if self.is_simulated() {
-            return; // its counted safepoints come soon, and none may be added
+            // Its counted safepoints come soon, and none may be added.
+            self.lend_turn();
+            return;
         }
         let mut state = self.lock_state();
         let owner = state.owner.filter(|_| state.owner_has_come);

@@ -4,16 +4,20 @@
 //! |---|---|
 //! | `hooks.rs` | scheduler hooks and switch hooks that the guest's users write |
 //! | `simulation.rs` | runs that the same seed repeats |
+//! | `turnstile.rs`, `turnstile/` | several VMs in such a run: one goes on at a time |
 //! | `recorder.rs` | records the decisions of such runs, or makes given ones |
 //! | `fork.rs` | the VM around a fork, and in the child |
+//! | `halting.rs` | ends a VM from another thread |
 //! | `look.rs` | other threads read the state of the VM |
 //! | `tracing.rs` | notes what happens, for traces |
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
 
 pub(super) mod fork;
+mod halting;
 pub(super) mod hooks;
 pub(super) mod look;
 pub(super) mod recorder;
 pub(super) mod simulation;
 pub(super) mod tracing;
+pub(super) mod turnstile;
 pub(super) mod waker;

@@ -13,6 +13,7 @@
 //! therefore a possible real run, and the seed repeats it.
 
 use super::recorder::{Recorder, StepOutcome};
+use super::turnstile::{Seat, first_number};
 use crate::recording::{Recording, SwitchCause};
 use crate::sched::ProcessId;
 use crate::spin::PolicyName;
@@ -34,8 +35,8 @@ const MOST_POWER_OF_DIVISOR: f64 = 3.0;
 const BEGINNING: Instant = Instant::from_nanos(1_000_000_000);
 
 impl Vm {
-    /// Makes this run a simulated one. The whole program uses its virtual time, so there can be no
-    /// other VM. Before [`Vm::run`].
+    /// Makes this run a simulated one. The whole program uses its virtual time, so other VMs are in
+    /// the same run ([`Vm::simulate_beside`]). Before [`Vm::run`].
     ///
     /// ```standalone_crate
     /// use baton_sys::clock::Instant;
@@ -52,6 +53,12 @@ impl Vm {
     /// ```
     pub fn simulate(&self, seed: u64) {
         clock::simulate(BEGINNING);
+        let _ = self.seat.set(Seat::first(seed));
+        self.begin_simulation(seed);
+    }
+
+    /// Prepares a VM of a simulated run. `seed` is its own.
+    pub(super) fn begin_simulation(&self, seed: u64) {
         self.parameters.set_spin(PolicyName::Off);
         // Relaxed: before there are other threads.
         self.retaking.store(false, Ordering::Relaxed);
@@ -88,6 +95,9 @@ impl Vm {
     /// ```
     pub fn record(&self, recording: Recording) {
         let recorder = Recorder::new(recording, self.guest.wording());
+        if let Some(seat) = self.seat.get() {
+            seat.note_recording(recording);
+        }
         self.before_run(|inner| inner.recorder = Some(recorder));
     }
 
@@ -120,6 +130,7 @@ impl Inside<'_> {
     pub fn count_steps(&self, steps: u32) -> Steps {
         let (ends_slice, passed, counted) = self.with_inner(|inner| match inner.recorder {
             None => {
+                self.count_for_turn(steps);
                 let (ends_slice, until_next) = self.draw_slice(inner, steps);
                 (ends_slice, steps, Steps::to_safepoint(until_next))
             }
@@ -163,7 +174,8 @@ impl Vm {
         let mean = slice.as_secs_f64() / inner.slice_divisor / STEP.as_secs_f64();
         let ends = inner.chance() < f64::from(steps) / mean;
         let most = MOST_STEPS.min((mean as u64).saturating_add(1));
-        (ends, 1 + (inner.next_random() % most) as u32)
+        let until_next = 1 + (inner.next_random() % most) as u32;
+        (ends, until_next.min(self.steps_of_turn()))
     }
 
     /// As `count_steps`. Also returns whether the slice ends, and by how many steps the clock
@@ -186,6 +198,7 @@ impl Vm {
             };
             return (false, 0, counted);
         };
+        self.count_for_turn(passed);
         if let Some(steps) = drawn_after {
             let (ends_slice, due) = self.draw_slice(inner, steps);
             if let Some(recorder) = &mut inner.recorder {
@@ -232,6 +245,11 @@ impl Vm {
     pub(in crate::vm) fn due_by(&self) -> Instant {
         let now = Instant::now();
         if self.is_simulated() { now - STEP } else { now }
+    }
+
+    /// When a deadline takes effect in a simulated run.
+    pub(in crate::vm) fn effect_of(deadline: Instant) -> Instant {
+        deadline + STEP
     }
 
     /// In a simulated run without a runnable process, lets the time jump to `deadline`. Returns
@@ -284,13 +302,4 @@ impl Inner {
     fn chance(&mut self) -> f64 {
         (self.next_random() >> 11) as f64 / (1_u64 << 53) as f64
     }
-}
-
-/// The first state of the generator, which must not be 0. Adjacent seeds give unrelated states
-/// (splitmix64).
-fn first_number(seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (mixed ^ (mixed >> 31)).max(1)
 }

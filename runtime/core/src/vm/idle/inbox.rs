@@ -3,10 +3,13 @@
 use crate::sched::WakeReason;
 use crate::spin::Source;
 use crate::trace::What;
+use crate::vm::ext::turnstile::Idled;
+use crate::vm::idle::others::Others;
 use crate::vm::{HOME, Inner, Inside, Post, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::parking::Notify;
 use baton_sys::{gate, membarrier, signals};
+use std::sync::atomic::Ordering;
 
 /// The result of a deadlock report to the guest.
 #[must_use]
@@ -121,8 +124,7 @@ impl Vm {
     /// Sets a bit of the requests, and makes the owner read it. Async-signal-safe.
     pub(in crate::vm) fn request(&self, bit: u32) {
         // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
-        self.requests
-            .fetch_or(bit, std::sync::atomic::Ordering::Release);
+        self.requests.fetch_or(bit, Ordering::Release);
         match self.park.notify() {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
@@ -152,7 +154,7 @@ impl Inside<'_> {
     pub(in crate::vm) fn harvest(&self) {
         self.park.acknowledge();
         // Relaxed: the forking thread repeats its check.
-        if self.fork_waits.load(std::sync::atomic::Ordering::Relaxed) {
+        if self.fork_waits.load(Ordering::Relaxed) {
             self.stand_aside();
         }
         self.with_inner(|inner| {
@@ -183,6 +185,9 @@ impl Inside<'_> {
                         }
                         Post::Signal(semaphore) => {
                             inner.sched.semaphore_signal(semaphore, 1);
+                        }
+                        Post::Shared(wait) => {
+                            inner.sched.shared_wake(wait);
                         }
                     }
                 }
@@ -240,19 +245,26 @@ impl Inside<'_> {
         } else {
             AfterReport::WaitUntil(deadline)
         } {
-            AfterReport::WaitUntil(deadline) if self.pass_time(deadline) => {}
             AfterReport::WaitUntil(deadline) => {
-                self.trace_idle(true);
-                self.wait(source, deadline);
-                self.trace_idle(false);
+                match self.idle_among_vms(deadline.map(Vm::effect_of), dead) {
+                    Idled::Over => {}
+                    Idled::Outside(until) => self.wait(source, Some(until)),
+                    Idled::Alone if self.pass_time(deadline) => {}
+                    Idled::Alone => {
+                        self.trace_idle(true);
+                        self.wait(source, deadline);
+                        self.trace_idle(false);
+                    }
+                }
             }
             AfterReport::HasEnded => {}
         }
+        self.end_wait_for_others();
         self.park.finish();
         // AcqRel: pairs with `request`.
         let requests = self.requests.fetch_and(
             !(crate::vm::request::SIGNALLED | crate::vm::request::LOOK),
-            std::sync::atomic::Ordering::AcqRel,
+            Ordering::AcqRel,
         );
         if requests & crate::vm::request::SIGNALLED != 0 {
             self.guest.signalled(self);
@@ -267,6 +279,13 @@ impl Inside<'_> {
             return AfterReport::HasEnded;
         }
         self.park.finish();
+        if let Some(later) = self.guest.may_be_woken(self) {
+            return AfterReport::WaitUntil(Some(Instant::now() + later));
+        }
+        let waits_for_others = self.with_inner(|inner| inner.sched.shared_waits() > 0);
+        if waits_for_others && self.wait_for_others() == Others::MayAct {
+            return AfterReport::WaitUntil(None);
+        }
         let report_again = self.guest.deadlocked(self);
         // The report may have changed anything. A post before `finish` has only kicked the poller.
         let still_dead = self.with_inner(|inner| inner.sched.all_blocked());
@@ -282,7 +301,7 @@ impl Vm {
     /// look.
     pub(in crate::vm) fn signal_is_due(&self) -> bool {
         // Acquire: pairs with `request`.
-        self.requests.load(std::sync::atomic::Ordering::Acquire)
+        self.requests.load(Ordering::Acquire)
             & (crate::vm::request::SIGNALLED | crate::vm::request::WOKEN | crate::vm::request::LOOK)
             != 0
     }
@@ -291,7 +310,7 @@ impl Vm {
     /// call should be retaken: the thread that looks asks the owner itself.
     pub(in crate::vm) fn handler_waits(&self) -> bool {
         // Acquire: pairs with `request`.
-        self.requests.load(std::sync::atomic::Ordering::Acquire)
+        self.requests.load(Ordering::Acquire)
             & (crate::vm::request::SIGNALLED | crate::vm::request::WOKEN)
             != 0
     }

@@ -74,6 +74,15 @@ impl Vm {
     /// On a native thread that a VM runs on already, this one or another: in a foreign call of a
     /// process, say. Start a thread for it.
     pub fn run(self: &Arc<Vm>) {
+        self.run_and_then(|| {});
+    }
+
+    /// As [`Vm::run`], and then calls `then`. Until that has returned, the VM counts as one that
+    /// may wake others: they are not deadlocked.
+    ///
+    /// # Panics
+    /// As [`Vm::run`].
+    pub fn run_and_then(self: &Arc<Vm>, then: impl FnOnce()) {
         assert!(
             gate::here().carrier().is_none(),
             "a VM is run on a native thread that runs a VM already; start a thread for it"
@@ -85,6 +94,7 @@ impl Vm {
             }
             state.owner = Some(HOME);
         }
+        self.begins_to_run();
         self.monitor.add(self);
         // Signal handlers usually run on another thread then. They cannot start the monitor, which
         // brings their requests to this thread. Requests from before now have not been brought
@@ -92,8 +102,14 @@ impl Vm {
         if !ThreadHandle::current().is_first() || self.signal_is_due() {
             self.monitor.alert();
         }
+        let seat = self.seat.get().filter(|seat| seat.take(self));
         self.carry(HOME);
         self.monitor.remove(self);
+        then();
+        self.runs_no_more();
+        if let Some(seat) = seat {
+            seat.leave();
+        }
     }
 
     /// Runs a carrier's loop; a panic in it ends the program. Returns the thread's carrier id at
@@ -234,6 +250,9 @@ impl Inside<'_> {
         self.complete_offload();
         while !self.has_ended() {
             self.harvest();
+            if self.has_ended() {
+                break; // it was halted
+            }
             self.run_hooks();
             let step = self.with_inner(|inner| self.plan_base(inner));
             let jump = match step {

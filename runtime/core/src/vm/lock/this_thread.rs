@@ -41,7 +41,7 @@ impl Vm {
 }
 
 /// Blocks a thread whose VM is gone: it must not touch anything again.
-pub(super) fn sleep_for_ever() -> ! {
+pub(in crate::vm) fn sleep_for_ever() -> ! {
     loop {
         std::thread::park();
     }

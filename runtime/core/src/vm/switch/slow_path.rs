@@ -220,6 +220,9 @@ impl Inside<'_> {
     /// });
     /// ```
     pub fn safepoint(&self) {
+        if self.is_simulated() {
+            self.end_turn_if_due();
+        }
         let requests = self.take_in();
         let jump = self.with_inner(|inner| {
             let me = self.preemptible_process(inner, requests)?;

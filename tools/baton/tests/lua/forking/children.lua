@@ -312,4 +312,29 @@ function case.a_child_of_a_bound_process_is_bound_to_its_only_thread()
   check.results("the parent's", { true, "busy" }, waiting:join())
 end
 
+-- The parent's waiting processes are dead in the child, so nothing is reserved for them there.
+function case.a_child_has_what_is_in_shared_objects_and_none_of_their_waits()
+  local vm = require "baton.vm"
+  local full, empty, words = vm.channel(1), vm.channel(1), vm.shared(1)
+  full:send "before"
+  local receiver = process.spawn(function() return empty:receive() end)
+  local sender = process.spawn(function() return full:send "behind" end)
+  local sleeper = process.spawn(function() return words:wait(1, 0) end)
+  for _, p in ipairs { receiver, sender, sleeper } do check.becomes(p, "waiting") end
+  in_child(function()
+    check.equal(words:wake(1, 9), 0)
+    check.equal(empty:send("mine", 0), true)
+    check.equal(empty:receive(0), "mine")
+    check.equal(full:receive(0), "before")
+    check.equal(full:send("mine", 0), true)
+  end)
+  check.equal(full:receive(), "before")
+  check.equal(full:receive(), "behind")
+  empty:send "v"
+  check.equal(words:wake(1, 9), 1)
+  check.results("receiver", { true, "v" }, receiver:join())
+  check.equal(sender:join(), true)
+  check.equal(sleeper:join(), true)
+end
+
 check.run(case)

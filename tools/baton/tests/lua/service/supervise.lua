@@ -348,9 +348,9 @@ function case.wrong_descriptions_are_refused()
   refused("list of children expected, got the key 'name'", { name = "x" })
   refused("child 1: table expected, got function", { for_ever })
   refused("child 1: unknown option 'strat'", { { strat = for_ever } })
-  refused("child 1: 'start' or 'children' expected", { {} })
+  refused("child 1: 'start', 'vm' or 'children' expected", { {} })
   refused(
-    "child 2: 'start' or 'children' expected",
+    "child 2: 'start', 'vm' or 'children' expected",
     { { start = for_ever }, { start = for_ever, children = {} } }
   )
   refused(
@@ -383,7 +383,8 @@ function case.wrong_descriptions_are_refused()
   refused("unknown option 'bad'", { { children = {}, options = { bad = 1 } } })
   refused("'options' without 'children'", { { start = for_ever, options = {} } })
   local s <close> = process.supervise { { start = for_ever } }
-  check.raises("bad argument #1 to 'add' %(child: 'start' or 'children' expected%)", s.add, s, {})
+  local why = "bad argument #1 to 'add' %(child: 'start', 'vm' or 'children' expected%)"
+  check.raises(why, s.add, s, {})
   check.raises("bad argument #1 to 'stop' %(string expected, got nil%)", s.stop, s)
   check.raises("supervisor expected", s.stop, {}, "x")
 end

@@ -1,9 +1,10 @@
-//! `cargo xtask soak foreign`: makes random foreign calls for a long time, and checks that nothing
+//! Loads that choose what they do by a seed: `cargo xtask soak foreign`, which makes random foreign
+//! calls, and `cargo xtask soak vms`, which starts, uses and kills VMs. Each checks that nothing
 //! was lost.
 //!
-//! `foreign.lua` is the load, and `foreign.c` has the functions that it calls. The time is divided
-//! into runs, each a new program with its own seed. A run that fails is reported with its seed, so
-//! that it can be repeated.
+//! `NAME.lua` is the load, and `foreign.c` has the functions that the foreign one calls. The time
+//! is divided into runs, each a new program with its own seed. A run that fails is reported with
+//! its seed, so that it can be repeated.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -32,23 +33,46 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The time that a hanging program gets to write its report.
 const TIME_TO_REPORT: Duration = Duration::from_secs(3);
 
+/// A load that is driven from here.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SeededLoad {
+    /// As on the command line. The program's file has that name.
+    pub(super) name: &'static str,
+    what: &'static str,
+    /// Whether the program takes the C library as its first argument.
+    calls_library: bool,
+}
+
+pub(super) const LOADS: [SeededLoad; 2] = [
+    SeededLoad {
+        name: "foreign",
+        what: "foreign calls",
+        calls_library: true,
+    },
+    SeededLoad {
+        name: "vms",
+        what: "VMs",
+        calls_library: false,
+    },
+];
+
 /// The options on the command line.
 #[derive(Debug, PartialEq, Eq)]
-struct ForeignSoakOptions {
+struct SeededSoakOptions {
     seconds: u64,
     seed: Option<u64>,
     release: bool,
 }
 
 /// Runs the soak for the requested time. Stops at the first failure.
-pub(super) fn run(arguments: &[String]) -> Outcome {
-    let request = ForeignSoakOptions::parse(arguments)?;
+pub(super) fn run(load: &SeededLoad, arguments: &[String]) -> Outcome {
+    let request = SeededSoakOptions::parse(arguments)?;
     let baton = build(request.release)?;
-    let library = compile_library()?;
+    let library = load.calls_library.then(compile_library).transpose()?;
     let seed = request.seed.unwrap_or_else(seed_of_now);
     println!(
-        "soak: foreign calls for {} s, from seed {seed}",
-        request.seconds
+        "soak: {} for {} s, from seed {seed}",
+        load.what, request.seconds
     );
     let progress = ProgressBar::new(request.seconds);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} s, {msg}") {
@@ -58,14 +82,15 @@ pub(super) fn run(arguments: &[String]) -> Outcome {
     let mut begun = 0;
     for (number, seconds) in lengths(request.seconds).into_iter().enumerate() {
         let round = Round {
+            load,
             baton: &baton,
-            library: &library,
+            library: library.as_deref(),
             seed: seed + number as u64,
             seconds,
         };
-        let figures = round.run(|calls, elapsed| {
+        let figures = round.run(|actions, elapsed| {
             progress.set_position(begun + elapsed.min(seconds));
-            progress.set_message(format!("seed {}: {calls} calls", round.seed));
+            progress.set_message(format!("seed {}: {actions} actions", round.seed));
         });
         match figures {
             Ok(figures) => totals.add(&figures),
@@ -85,7 +110,7 @@ pub(super) fn run(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-impl ForeignSoakOptions {
+impl SeededSoakOptions {
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut request = Self {
             seconds: DEFAULT_SECONDS,
@@ -170,8 +195,9 @@ fn compile_library() -> Result<PathBuf, String> {
 
 /// One run of the program.
 struct Round<'a> {
+    load: &'a SeededLoad,
     baton: &'a Path,
-    library: &'a Path,
+    library: Option<&'a Path>,
     seed: u64,
     seconds: u64,
 }
@@ -187,13 +213,15 @@ impl Round<'_> {
                 command.env_remove(&name);
             }
         }
-        command.arg(sources().join("foreign.lua")).arg(self.library);
+        command
+            .arg(sources().join(self.load.name).with_extension("lua"))
+            .args(self.library);
         command.args([self.seed, self.seconds].map(|number| number.to_string()));
         command
     }
 
-    /// Runs the program. Every second, `tell` gets the seconds so far and the number of calls that
-    /// have begun. An error contains everything that the program printed.
+    /// Runs the program. Every second, `tell` gets the seconds so far and the number of actions
+    /// that have begun. An error contains everything that the program printed.
     fn run(&self, tell: impl Fn(u64, u64)) -> Result<Figures, String> {
         let mut command = self.command();
         command
@@ -211,8 +239,8 @@ impl Round<'_> {
         loop {
             match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
                 Ok(line) => match line.split_once(char::is_whitespace) {
-                    Some(("progress", calls)) => {
-                        tell(calls.parse().unwrap_or(0), started.elapsed().as_secs())
+                    Some(("progress", actions)) => {
+                        tell(actions.parse().unwrap_or(0), started.elapsed().as_secs())
                     }
                     Some((name, value)) => {
                         figures.insert(name.to_owned(), value.trim().parse().unwrap_or(0.0));
@@ -233,8 +261,8 @@ impl Round<'_> {
             return Ok(figures);
         }
         let repeat = format!(
-            "cargo xtask soak foreign --seconds {} --seed {}",
-            self.seconds, self.seed
+            "cargo xtask soak {} --seconds {} --seed {}",
+            self.load.name, self.seconds, self.seed
         );
         Err(format!(
             "soak: seed {}: {status}\n{said}\nrepeat it by: {repeat}",
@@ -317,8 +345,8 @@ impl Totals {
 mod checks {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<ForeignSoakOptions, String> {
-        ForeignSoakOptions::parse(
+    fn parse(words: &[&str]) -> Result<SeededSoakOptions, String> {
+        SeededSoakOptions::parse(
             &words
                 .iter()
                 .map(|word| (*word).to_owned())
@@ -328,7 +356,7 @@ mod checks {
 
     #[test]
     fn ten_minutes_are_soaked_unless_told_otherwise() {
-        let expected = ForeignSoakOptions {
+        let expected = SeededSoakOptions {
             seconds: 600,
             seed: None,
             release: false,
@@ -337,7 +365,7 @@ mod checks {
         let told = parse(&["--seconds", "30", "--seed", "7", "--release"]);
         assert_eq!(
             told,
-            Ok(ForeignSoakOptions {
+            Ok(SeededSoakOptions {
                 seconds: 30,
                 seed: Some(7),
                 release: true
@@ -349,6 +377,14 @@ mod checks {
     fn a_wrong_soak_command_is_refused() {
         for words in [&["--seconds"][..], &["--seed", "-1"], &["--fast"]] {
             assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_program_of_every_seeded_load_is_there() {
+        for load in LOADS {
+            let program = sources().join(load.name).with_extension("lua");
+            assert!(program.is_file(), "{}", program.display());
         }
     }
 
@@ -377,12 +413,13 @@ mod checks {
     #[test]
     fn a_failure_is_reported_with_its_seed() {
         let round = Round {
+            load: &LOADS[1],
             baton: Path::new("/bin/false"),
-            library: Path::new("none"),
+            library: None,
             seed: 77,
             seconds: 1,
         };
         let why = round.run(|_, _| {}).expect_err("it fails");
-        assert!(why.contains("--seed 77"), "{why}");
+        assert!(why.contains("soak vms --seconds 1 --seed 77"), "{why}");
     }
 }

@@ -1,0 +1,145 @@
+//! What an engine tells its guest, and the queue in which the native thread puts it.
+//!
+//! | queue | pipe | changed by |
+//! |---|---|---|
+//! | empty | empty | `Events::take`, which empties the pipe when it finds no event |
+//! | not empty | readable | `Events::put` |
+//!
+//! **No wake-up is lost.** Both rows are changed under one mutex. So a process that finds no event
+//! has emptied the pipe before the next event makes it readable.
+
+use crate::command::Ticket;
+use baton_sys::forking::ForkMutex;
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The answer to a command.
+    Answer {
+        /// The command's.
+        ticket: Ticket,
+        /// What came of it; otherwise why nothing did.
+        answer: Result<Answer, String>,
+    },
+    /// A message of a subscription.
+    Message {
+        /// The subscription's.
+        ticket: Ticket,
+        /// Where it was published.
+        subject: String,
+        /// Where the sender of a request wants its reply; else empty.
+        reply: String,
+        /// The value.
+        payload: Bytes,
+    },
+    /// An entry of a table that is watched.
+    Entry {
+        /// The watch's.
+        ticket: Ticket,
+        /// The entry.
+        key: String,
+        /// The value. `None`: it was deleted.
+        payload: Option<Bytes>,
+        /// Its revision.
+        revision: u64,
+    },
+    /// The server can be reached again, or not any more.
+    Online(bool),
+    /// The connection has ended.
+    Closed,
+}
+
+/// What came of a command. Which fields count, the [`Command`](crate::Command) says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// A value.
+    pub payload: Option<Bytes>,
+    /// Of a job that was given up: why.
+    pub why: String,
+    /// Two numbers.
+    pub numbers: [u64; 2],
+}
+
+/// The events that wait to be taken.
+#[derive(Debug)]
+pub(crate) struct Events {
+    waiting: ForkMutex<Waiting>,
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: VecDeque<Event>,
+    /// Of each subscription: its messages in the queue, and those that found too many there.
+    messages: HashMap<Ticket, (usize, u64)>,
+}
+
+impl Events {
+    pub(crate) fn new() -> io::Result<Events> {
+        let (reader, writer) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&reader, true)?;
+        rustix::io::ioctl_fionbio(&writer, true)?;
+        Ok(Events {
+            waiting: ForkMutex::default(),
+            reader,
+            writer,
+        })
+    }
+
+    pub(crate) fn put(&self, event: Event) {
+        self.put_locked(&mut self.waiting.lock(), event);
+    }
+
+    /// Puts a message, unless so many of its subscription wait already. Such a message is counted.
+    pub(crate) fn put_message(&self, ticket: Ticket, most: usize, event: Event) {
+        let mut waiting = self.waiting.lock();
+        let (count, lost) = waiting.messages.entry(ticket).or_default();
+        if *count >= most {
+            *lost += 1;
+            return;
+        }
+        *count += 1;
+        self.put_locked(&mut waiting, event);
+    }
+
+    fn put_locked(&self, waiting: &mut Waiting, event: Event) {
+        if waiting.queue.is_empty() {
+            // It does not block: it is full only if nothing was taken, and then it is readable.
+            let _ = (&self.writer).write(&[0]);
+        }
+        waiting.queue.push_back(event);
+    }
+
+    pub(crate) fn take(&self) -> Option<Event> {
+        let mut waiting = self.waiting.lock();
+        let event = waiting.queue.pop_front();
+        match &event {
+            Some(Event::Message { ticket, .. }) => {
+                if let Some((count, _)) = waiting.messages.get_mut(ticket) {
+                    *count -= 1;
+                }
+            }
+            Some(_) => {}
+            None => {
+                let mut bytes = [0; 256];
+                while matches!((&self.reader).read(&mut bytes), Ok(count) if count > 0) {}
+            }
+        }
+        event
+    }
+
+    /// How many messages of a subscription were lost.
+    pub(crate) fn lost(&self, ticket: Ticket) -> u64 {
+        let waiting = self.waiting.lock();
+        waiting.messages.get(&ticket).map_or(0, |(_, lost)| *lost)
+    }
+
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.reader.as_raw_fd()
+    }
+}

@@ -1,0 +1,176 @@
+//! The engine over NATS.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `connect` | options, the connection, and what is wrong with it |
+//! | `session` | carries out commands, on the native thread |
+//! | `state` | what the tasks of a connection share |
+//! | `sending` | publishes in the order of the commands |
+//! | `requests` | requests of JetStream, and their errors |
+//! | `work` | queues that are open, and jobs that this program holds |
+//! | `queues`, `jobs` | what happens to them |
+//! | `tables` | tables |
+
+mod connect;
+mod jobs;
+mod queues;
+mod requests;
+mod sending;
+mod session;
+mod state;
+mod tables;
+mod work;
+
+pub use connect::Options;
+
+use crate::command::{Command, Ticket};
+use crate::event::{Event, Events};
+use crate::thread::Thread;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tokio::sync::mpsc::{self, UnboundedSender};
+
+/// How many bytes of commands may be in progress. A command that finds more is refused.
+const MOST_BYTES: usize = 64 << 20;
+
+/// What each command counts beside its payload.
+const COMMAND_BYTES: usize = 256;
+
+/// What the native thread and the guest share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) events: Events,
+    /// Bytes of commands that are in progress. Relaxed: a limit, which need not be exact.
+    in_progress: AtomicUsize,
+    /// Relaxed: a hint. The command finds out by itself.
+    is_online: AtomicBool,
+    /// Relaxed: as above.
+    max_payload: AtomicUsize,
+}
+
+/// The size of a command that is in progress. Dropped when it is not any more.
+#[derive(Debug)]
+pub(crate) struct Weight(Arc<Shared>, usize);
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.0.in_progress.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+/// A connection to NATS servers.
+#[derive(Debug)]
+pub struct Nats {
+    commands: UnboundedSender<(Command, Weight)>,
+    shared: Arc<Shared>,
+    /// Keeps the thread.
+    _thread: Arc<Thread>,
+    pid: u32,
+}
+
+impl Nats {
+    /// Begins to connect. The answer to `ticket` says what came of it. If it is an error, the
+    /// connection has ended.
+    ///
+    /// # Errors
+    /// The system's, if it has no thread or pipe.
+    pub fn connect(options: Options, ticket: Ticket) -> io::Result<Nats> {
+        let thread = Thread::get()?;
+        let shared = Arc::new(Shared {
+            events: Events::new()?,
+            in_progress: AtomicUsize::new(0),
+            is_online: AtomicBool::new(false),
+            max_payload: AtomicUsize::new(1 << 20),
+        });
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let to_share = Arc::clone(&shared);
+        thread.start(move || async move {
+            session::run(options, ticket, receiver, &to_share).await;
+            to_share.set_online(false);
+            to_share.events.put(Event::Closed);
+        });
+        Ok(Nats {
+            commands,
+            shared,
+            _thread: thread,
+            pid: std::process::id(),
+        })
+    }
+
+    /// Whether this program made the connection, and not one that has forked it.
+    fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+}
+
+impl crate::Engine for Nats {
+    fn submit(&mut self, command: Command, _now: u64) -> bool {
+        if !self.is_ours() {
+            return true;
+        }
+        let size = COMMAND_BYTES + payload_of(&command);
+        if self.shared.in_progress.load(Ordering::Relaxed) > MOST_BYTES {
+            return false;
+        }
+        self.shared.in_progress.fetch_add(size, Ordering::Relaxed);
+        // A connection that has ended drops it: the guest knows from the event.
+        let _ = self
+            .commands
+            .send((command, Weight(Arc::clone(&self.shared), size)));
+        true
+    }
+
+    fn take(&mut self, _now: u64) -> Option<Event> {
+        match self.is_ours() {
+            true => self.shared.events.take(),
+            false => Some(Event::Closed),
+        }
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.shared.events.descriptor())
+    }
+
+    fn due(&self) -> Option<u64> {
+        None
+    }
+
+    fn is_online(&self, _now: u64) -> bool {
+        self.is_ours() && self.shared.is_online.load(Ordering::Relaxed)
+    }
+
+    fn lost(&self, ticket: Ticket) -> u64 {
+        match self.is_ours() {
+            true => self.shared.events.lost(ticket),
+            false => 0,
+        }
+    }
+
+    fn max_payload(&self) -> usize {
+        self.shared.max_payload.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn set_online(&self, is_online: bool) {
+        if self.is_online.swap(is_online, Ordering::Relaxed) != is_online {
+            self.events.put(Event::Online(is_online));
+        }
+    }
+
+    fn set_max_payload(&self, size: usize) {
+        self.max_payload.store(size, Ordering::Relaxed);
+    }
+}
+
+fn payload_of(command: &Command) -> usize {
+    match command {
+        Command::Publish { payload, .. }
+        | Command::Request { payload, .. }
+        | Command::Send { payload, .. } => payload.len(),
+        Command::Put { payload, .. } => payload.as_ref().map_or(0, bytes::Bytes::len),
+        _ => 0,
+    }
+}

@@ -1,0 +1,141 @@
+//! Requests to a server, and to its JetStream.
+
+use super::state::Session;
+use async_nats::{HeaderMap, Message, Request, RequestErrorKind, StatusCode};
+use bytes::Bytes;
+use serde_json::Value;
+use std::time::Duration;
+
+/// For how long an attempt of a request of JetStream waits.
+pub(super) const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// Why there is no reply.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The connection was lost, or is.
+    Offline,
+    /// Nobody listens on the subject.
+    NoResponders,
+    TimedOut,
+    /// The request cannot be sent.
+    Wrong(String),
+    /// JetStream refuses it, with a code and a text.
+    Refused(u64, String),
+}
+
+impl Failure {
+    /// What the guest is told.
+    pub(super) fn text(self) -> String {
+        match self {
+            Failure::Offline => "offline".to_owned(),
+            Failure::NoResponders => NO_JETSTREAM.to_owned(),
+            Failure::TimedOut => "timeout".to_owned(),
+            Failure::Wrong(why) => why,
+            Failure::Refused(NOT_ENABLED | NOT_ENABLED_FOR_ACCOUNT, _) => NO_JETSTREAM.to_owned(),
+            Failure::Refused(_, why) => format!("the server refuses it: {why}"),
+        }
+    }
+}
+
+const NO_JETSTREAM: &str = "the server has no JetStream, which queues and tables need; start \
+                            nats-server with -js, and allow it for this account";
+
+/// JetStream's codes for errors.
+pub(super) const NAME_IN_USE: u64 = 10058;
+pub(super) const STORE_FAILED: u64 = 10077;
+const NOT_ENABLED: u64 = 10076;
+const NOT_ENABLED_FOR_ACCOUNT: u64 = 10039;
+
+impl Session {
+    /// Sends a request, and waits for its reply until the connection is lost.
+    pub(super) async fn request(
+        &self,
+        subject: String,
+        headers: Option<HeaderMap>,
+        payload: Bytes,
+        patience: Option<Duration>,
+    ) -> Result<Message, Failure> {
+        let mut request = Request::new().payload(payload).timeout(patience);
+        if let Some(headers) = headers {
+            request = request.headers(headers);
+        }
+        self.send_request(subject, request).await
+    }
+
+    /// A request with a subscription of its own: the reply to a pull request comes with another
+    /// subject than it went to, by which the client could not tell whose it is.
+    pub(super) async fn request_alone(
+        &self,
+        subject: String,
+        payload: Bytes,
+        patience: Duration,
+    ) -> Result<Message, Failure> {
+        let request = Request::new()
+            .payload(payload)
+            .timeout(Some(patience))
+            .inbox(self.client.new_inbox());
+        self.send_request(subject, request).await
+    }
+
+    async fn send_request(&self, subject: String, request: Request) -> Result<Message, Failure> {
+        let mut online = self.online.clone();
+        if !*online.borrow_and_update() {
+            return Err(Failure::Offline);
+        }
+        tokio::select! {
+            reply = self.client.send_request(subject, request) => {
+                reply.map_err(|error| match error.kind() {
+                    RequestErrorKind::NoResponders => Failure::NoResponders,
+                    RequestErrorKind::TimedOut => Failure::TimedOut,
+                    _ => Failure::Wrong(error.to_string()),
+                })
+            }
+            _ = online.changed() => Err(Failure::Offline),
+        }
+    }
+
+    /// A request of JetStream's API. Its replies are JSON.
+    pub(super) async fn ask_jetstream(&self, what: &str, with: &Value) -> Result<Value, Failure> {
+        let subject = format!("$JS.API.{what}");
+        let reply = self
+            .request(subject, None, with.to_string().into(), Some(ATTEMPT))
+            .await?;
+        parse(&reply)
+    }
+
+    /// Stores a message in a stream.
+    pub(super) async fn store(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+        patience: Duration,
+    ) -> Result<Value, Failure> {
+        let reply = self
+            .request(subject, Some(headers), payload, Some(patience))
+            .await?;
+        parse(&reply)
+    }
+
+    /// Waits until the server can be reached.
+    pub(super) async fn await_online(&self) {
+        // The sender lives as long as the client, which the session holds.
+        let _ = self.online.clone().wait_for(|online| *online).await;
+    }
+}
+
+fn parse(reply: &Message) -> Result<Value, Failure> {
+    if reply.status.is_some_and(|status| status != StatusCode::OK) {
+        let why = reply.description.clone().unwrap_or_default();
+        return Err(Failure::Wrong(format!("the server answers '{why}'")));
+    }
+    let value: Value = serde_json::from_slice(&reply.payload)
+        .map_err(|why| Failure::Wrong(format!("the server's answer is no JSON: {why}")))?;
+    match value.get("error") {
+        None => Ok(value),
+        Some(error) => Err(Failure::Refused(
+            error["err_code"].as_u64().unwrap_or(0),
+            error["description"].as_str().unwrap_or("error").to_owned(),
+        )),
+    }
+}

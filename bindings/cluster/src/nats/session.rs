@@ -1,0 +1,169 @@
+//! A connection as it runs on the native thread: carries out commands one after the other. What
+//! must wait for the server does so in a task of its own.
+
+use super::connect::{Options, connect};
+use super::requests::Failure;
+use super::state::Session;
+use super::{Shared, Weight};
+use crate::command::{Command, Ticket};
+use crate::event::{Answer, Event};
+use async_nats::Subscriber;
+use futures_util::StreamExt;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// Runs a connection until it is closed, or the guest has dropped it.
+pub(super) async fn run(
+    options: Options,
+    ticket: Ticket,
+    mut commands: UnboundedReceiver<(Command, Weight)>,
+    shared: &Arc<Shared>,
+) {
+    let connected = connect(&options, shared).await;
+    let (client, online) = match connected {
+        Ok(connected) => connected,
+        Err(why) => {
+            let answer = Err(why);
+            return shared.events.put(Event::Answer { ticket, answer });
+        }
+    };
+    shared.set_online(true);
+    shared.set_max_payload(client.max_payload());
+    let session = Rc::new(Session::new(client, online, shared));
+    session.answer(ticket, Ok(Answer::default()));
+    while let Some((command, weight)) = commands.recv().await {
+        session.forget_ended();
+        if let Command::Close { ticket } = command {
+            let is_flushed = session.sender.flush().await;
+            let answer = match is_flushed {
+                true => Ok(Answer::default()),
+                false => Err("offline".to_owned()),
+            };
+            session.answer(ticket, answer);
+            break;
+        }
+        session.carry_out(command, weight);
+    }
+    session.end_all();
+}
+
+impl Session {
+    fn carry_out(self: &Rc<Self>, command: Command, weight: Weight) {
+        match command {
+            Command::Publish { subject, payload } => {
+                self.sender.publish(subject, payload, Some(weight));
+            }
+            Command::Subscribe {
+                ticket,
+                subject,
+                group,
+                most,
+            } => {
+                let session = Rc::clone(self);
+                self.spawn(ticket, session.subscribe(ticket, subject, group, most));
+            }
+            Command::Request {
+                ticket,
+                subject,
+                payload,
+            } => self.spawn_answer(ticket, weight, |session| async move {
+                match session.request(subject, None, payload, None).await {
+                    Ok(reply) => Ok(Answer {
+                        payload: Some(reply.payload),
+                        ..Answer::default()
+                    }),
+                    Err(Failure::NoResponders) => Err("no service".to_owned()),
+                    Err(why) => Err(why.text()),
+                }
+            }),
+            Command::Cancel { ticket } => self.cancel(ticket),
+            Command::OpenQueue {
+                ticket,
+                name,
+                options,
+            } => self.spawn_answer(ticket, weight, |session| session.open_queue(name, options)),
+            Command::Send {
+                ticket,
+                queue,
+                payload,
+                id,
+                delay,
+                patience,
+            } => self.spawn_answer(ticket, weight, |session| {
+                session.send(queue, payload, id, delay, patience)
+            }),
+            Command::Receive {
+                ticket,
+                queue,
+                waits,
+            } => self.receive(ticket, &queue, waits),
+            Command::EndJob { job, end } => self.end_job(job, end),
+            Command::OpenTable {
+                ticket,
+                name,
+                replicas,
+            } => self.spawn_answer(ticket, weight, |session| session.open_table(name, replicas)),
+            Command::Get { ticket, table, key } => {
+                self.spawn_answer(ticket, weight, |session| session.get(table, key));
+            }
+            Command::Put {
+                ticket,
+                table,
+                key,
+                payload,
+                expected,
+            } => self.spawn_answer(ticket, weight, |session| {
+                session.put(table, key, payload, expected)
+            }),
+            Command::Watch {
+                ticket,
+                table,
+                prefix,
+            } => {
+                let session = Rc::clone(self);
+                self.spawn(ticket, session.watch(ticket, table, prefix));
+            }
+            Command::Close { .. } => {}
+        }
+    }
+
+    /// Puts messages until the task is cancelled. The answer comes when the server knows the
+    /// subscription, or will know it once it can be reached.
+    async fn subscribe(
+        self: Rc<Self>,
+        ticket: Ticket,
+        subject: String,
+        group: Option<String>,
+        most: usize,
+    ) {
+        let subscribed = match group {
+            Some(group) => self.client.queue_subscribe(subject, group).await,
+            None => self.client.subscribe(subject).await,
+        };
+        let mut messages: Subscriber = match subscribed {
+            Ok(messages) => messages,
+            Err(why) => return self.answer(ticket, Err(why.to_string())),
+        };
+        let mut online = self.online.clone();
+        if *online.borrow_and_update() {
+            tokio::select! {
+                _ = self.sender.flush() => {}
+                _ = online.changed() => {}
+            }
+        }
+        self.answer(ticket, Ok(Answer::default()));
+        while let Some(message) = messages.next().await {
+            let event = Event::Message {
+                ticket,
+                subject: message.subject.to_string(),
+                reply: message
+                    .reply
+                    .map(|reply| reply.to_string())
+                    .unwrap_or_default(),
+                payload: message.payload,
+            };
+            self.shared.events.put_message(ticket, most, event);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+/*
+** The public header of cluster/: require "baton.cluster".
+**
+** cluster.h, module.c   the engine (src/cluster.rs) for the files of lua/
+** pack.c                a value becomes bytes
+** unpack.c              bytes become a value
+**
+** Everything else is in Lua (lua/cluster*.lua), so the processes that wait can be killed, and
+** others go on.
+**
+** Values are MessagePack behind one byte, the version. Strings are `str` if they are UTF-8, else
+** `bin`; both become strings. A table with the keys 1 to n is an array, any other one a map, and an
+** empty one an array. Integers have 64 bits, all floats are `float 64`. There is no code, and no
+** extension type.
+*/
+#ifndef BATON_CLUSTER_H
+#define BATON_CLUSTER_H
+
+#include "seam/guest.h"
+
+/* {======================================================
+** For the folders above
+** ======================================================= */
+
+/* module.c */
+int baton_lua_open_cluster(lua_State *L);
+
+/* }====================================================== */
+
+/* {======================================================
+** Between the files of this folder
+** ======================================================= */
+
+#define BATON_VALUES_VERSION 1
+#define BATON_VALUES_DEPTH 100 /* tables within tables */
+
+/* pack.c */
+/* pack(name, value) -> bytes. `name` is how the error calls the value. */
+int baton_cluster_pack(lua_State *L);
+/* pack_list(name, ...) -> bytes of an array of all values, nil included. */
+int baton_cluster_pack_list(lua_State *L);
+
+/* unpack.c */
+/* unpack(bytes) -> true, value; or false, what is wrong */
+int baton_cluster_unpack(lua_State *L);
+/* unpack_list(bytes) -> true, values of the array...; or false, what is wrong */
+int baton_cluster_unpack_list(lua_State *L);
+
+/* }====================================================== */
+
+#endif

@@ -1,0 +1,99 @@
+/*
+** b:pack and b:unpack, by the formats of string.pack. Alignment counts from the given position.
+**
+** Lua's own functions do it, which this file keeps from the start of the state. So packing makes a
+** string of what is written, and unpacking one of what is read: of the format's size, or, for a
+** format without a fixed size, of a piece that grows until it is long enough.
+*/
+#include "sharing/buffers.h"
+
+#include <string.h>
+
+#define FIRST_PIECE 256
+
+/* Upvalues of both methods. */
+enum { PACK = 1, UNPACK, PACKSIZE };
+
+/* The position at argument `index`, from 0. One behind the end is a position, too. */
+static size_t check_position(lua_State *L, int index, const struct buffer *buffer) {
+  const lua_Integer position = luaL_optinteger(L, index, 1);
+  if (position < 1 || (lua_Unsigned)position > buffer->length + (lua_Unsigned)1)
+    luaL_argerror(L, index, "position is out of the buffer");
+  return (size_t)position - 1;
+}
+
+/* b:pack(format, position, ...) -> the position behind it */
+static int buffer_pack(lua_State *L) {
+  const struct buffer *buffer = baton_shared_check_writable(L);
+  size_t position, size;
+  const char *text;
+  luaL_checkstring(L, 2);
+  luaL_checkinteger(L, 3);
+  position = check_position(L, 3, buffer);
+  lua_pushvalue(L, lua_upvalueindex(PACK));
+  lua_replace(L, 3);
+  lua_pushvalue(L, 2);
+  lua_insert(L, 4);
+  lua_call(L, lua_gettop(L) - 3, 1);
+  /* a metamethod may have moved the buffer meanwhile */
+  buffer = baton_shared_check_writable(L);
+  text = lua_tolstring(L, -1, &size);
+  luaL_argcheck(L, size <= buffer->length - position, 3, "the buffer is too short");
+  memcpy(baton_shared_bytes_of(buffer) + position, text, size);
+  lua_pushinteger(L, (lua_Integer)(position + size) + 1);
+  return 1;
+}
+
+/* The size of the format at index 2, or -1 if it has none. */
+static lua_Integer size_of_format(lua_State *L) {
+  lua_Integer size = -1;
+  lua_pushvalue(L, lua_upvalueindex(PACKSIZE));
+  lua_pushvalue(L, 2);
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) size = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return size;
+}
+
+/* Calls string.unpack for `size` bytes at `position`. */
+static int unpack_piece(lua_State *L, size_t position, size_t size) {
+  const struct buffer *buffer = baton_shared_check_buffer(L, 1);
+  lua_settop(L, 3);
+  lua_pushvalue(L, lua_upvalueindex(UNPACK));
+  lua_pushvalue(L, 2);
+  lua_pushlstring(L, (const char *)baton_shared_bytes_of(buffer) + position, size);
+  return lua_pcall(L, 2, LUA_MULTRET, 0);
+}
+
+/* b:unpack(format, [position=1]) -> values..., the position behind them */
+static int buffer_unpack(lua_State *L) {
+  const struct buffer *buffer = baton_shared_check_buffer(L, 1);
+  size_t position, left, size;
+  lua_Integer fixed;
+  luaL_checkstring(L, 2);
+  position = check_position(L, 3, buffer);
+  left = buffer->length - position;
+  lua_settop(L, 3);
+  fixed = size_of_format(L);
+  size = fixed >= 0 ? (size_t)fixed : FIRST_PIECE;
+  while (unpack_piece(L, position, size < left ? size : left) != LUA_OK) {
+    if (size >= left || fixed >= 0) return lua_error(L);
+    size = size > left / 4 ? left : size * 4;
+  }
+  lua_pushinteger(L, lua_tointeger(L, -1) + (lua_Integer)position);
+  lua_replace(L, -2);
+  return lua_gettop(L) - 3;
+}
+
+void baton_shared_open_formats(lua_State *L) {
+  static const luaL_Reg methods[] = {
+      {"pack", buffer_pack}, {"unpack", buffer_unpack}, {NULL, NULL}};
+  baton_lua_push_sealed_metatable(L, BATON_SEALED_BUFFER);
+  lua_getfield(L, -1, "__index");
+  lua_getglobal(L, "string");
+  lua_getfield(L, -1, "pack");
+  lua_getfield(L, -2, "unpack");
+  lua_getfield(L, -3, "packsize");
+  lua_remove(L, -4);
+  luaL_setfuncs(L, methods, 3);
+  lua_pop(L, 2);
+}

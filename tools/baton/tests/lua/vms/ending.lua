@@ -1,0 +1,140 @@
+-- Ends of VMs: by kill, in every state, and with the program.
+local check = require "check"
+local process = require "baton.process"
+local vm = require "baton.vm"
+
+local case = {}
+
+local function killed(w, reason)
+  check.equal(w:kill(reason), true)
+  check.results("join", { false, reason or "killed" }, w:join(30))
+end
+
+function case.a_sleeping_vm_is_killed()
+  killed(vm.spawn(function() require("baton.process").sleep(3600) end))
+end
+
+function case.a_busy_vm_is_killed()
+  killed(vm.spawn(function()
+    while true do end
+  end), "too busy")
+end
+
+function case.a_vm_that_catches_everything_is_killed()
+  killed(vm.spawn(function()
+    while true do
+      pcall(function()
+        while true do end
+      end)
+    end
+  end))
+end
+
+function case.a_vm_whose_processes_all_wait_is_killed()
+  killed(vm.spawn(function()
+    local process = require "baton.process"
+    local channel = process.channel()
+    for _ = 1, 10 do process.spawn(function() channel:receive() end) end
+    channel:receive()
+  end))
+end
+
+function case.close_variables_run_before_the_end()
+  local ends = vm.channel()
+  local w = vm.spawn(function(ends)
+    local guard <close> = setmetatable({}, { __close = function() ends:send "closed" end })
+    ends:send "ready"
+    require("baton.process").sleep(3600)
+  end, ends)
+  check.equal(ends:receive(), "ready")
+  killed(w)
+  check.equal(ends:receive(0), "closed")
+end
+
+function case.a_vm_that_has_ended_is_dead_to_everybody()
+  local w = vm.spawn(function() return 1 end)
+  w:join()
+  check.equal(w:status(), "dead")
+  check.results("kill", { false, "dead" }, w:kill())
+  check.results("call", { n = 2, nil, "dead" }, w:call "f")
+  check.results("stats", { n = 2, nil, "dead" }, w:stats())
+  check.results("join", { true, 1 }, w:join())
+end
+
+function case.a_monitor_hears_of_the_end()
+  local ends = process.channel(4)
+  local w = vm.spawn({ quiet = true }, function() error "wrong" end)
+  w:monitor(ends)
+  local message = ends:receive()
+  check.equal(message.ended, "failed")
+  check.matches(message.reason, "wrong")
+end
+
+function case.a_vm_outlives_the_process_that_started_it()
+  local w
+  local spawner = process.spawn({ quiet = true }, function()
+    w = vm.spawn "vms.modules.functions"
+    w:join()
+  end)
+  check.eventually("it is there", function() return w end)
+  spawner:kill()
+  spawner:join()
+  check.equal(w:call("double", 3), 6)
+  killed(w)
+end
+
+function case.two_hundred_vms_are_killed_in_every_moment()
+  for round = 1, 200 do
+    local w = vm.spawn(function()
+      local process = require "baton.process"
+      for _ = 1, 3 do
+        process.spawn(function()
+          while true do
+            process.yield()
+            process.sleep(0.0001)
+          end
+        end)
+      end
+      local n = 0
+      while true do n = n + 1 end
+    end)
+    if round % 3 == 0 then process.sleep(round % 10 * 0.0003) end
+    w:kill()
+    check.equal(w:join(30), false)
+  end
+end
+
+function case.nothing_is_left_of_five_hundred_vms()
+  local function used()
+    local threads, kib
+    for line in io.lines "/proc/self/status" do
+      threads = tonumber(line:match "^Threads:%s*(%d+)") or threads
+      kib = tonumber(line:match "^VmRSS:%s*(%d+)") or kib
+    end
+    local list = io.popen("ls /proc/" .. io.open("/proc/self/stat"):read "n" .. "/fd | wc -l")
+    local descriptors = list:read "n"
+    list:close()
+    return threads, descriptors, kib
+  end
+  local function round(count)
+    for i = 1, count do
+      local w = vm.spawn(function(i)
+        local t = {}
+        for k = 1, 100 do t[k] = { k } end
+        return i, require("baton.vm").channel(1)
+      end, i)
+      check.equal(select(2, w:join()), i)
+    end
+    collectgarbage()
+    collectgarbage()
+  end
+  round(50)
+  local threads, descriptors, kib = used()
+  round(500)
+  check.eventually("the last one has gone, too", function()
+    local threads_now, descriptors_now, kib_now = used()
+    return threads_now <= threads and descriptors_now <= descriptors and kib_now <= kib + 4096
+  end)
+end
+
+check.run(case)

@@ -1,0 +1,1 @@
+return function(n) return 2 * n end
