@@ -5,6 +5,8 @@ local ffi = require "baton.ffi"
 local process = require "baton.process"
 local seed, seconds = tonumber(arg[2]), tonumber(arg[3])
 
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
+
 ffi.cdef [[
 struct record { unsigned char bytes[200]; };
 int64_t soak_begun(void); int64_t soak_ended(void);
@@ -22,25 +24,7 @@ local c = ffi.load(arg[1])
 -- {== Random choices. Each process has its own stream of numbers, so that its actions depend on the
 -- seed alone.
 
-local Random = {}
-Random.__index = Random
-
-function Random.new(number)
-  return setmetatable({ state = (number * 0x9e3779b97f4a7c15) | 1 }, Random)
-end
-
-function Random:next()
-  local x = self.state
-  x = x ~ x >> 12
-  x = x ~ x << 25
-  x = x ~ x >> 27
-  self.state = x
-  return (x * 0x2545f4914f6cdd1d) >> 11
-end
-
-function Random:below(limit) return self:next() % limit end
-function Random:between(low, high) return low + self:below(high - low + 1) end
-function Random:pick(list) return list[1 + self:below(#list)] end
+local Random = require "random"
 
 -- A length in microseconds. Half of the lengths are below 100.
 function Random:length() return math.floor(10 ^ (self:below(4200) / 1000)) end
