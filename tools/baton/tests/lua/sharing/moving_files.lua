@@ -2,6 +2,7 @@
 local check = require "check"
 local process = require "baton.process"
 local vm = require "baton.vm"
+local worker = require "sharing.giving_back"
 
 local case = {}
 
@@ -10,21 +11,6 @@ local function file_of(text)
   file:write(text)
   file:seek "set"
   return file
-end
-
--- A VM that gives each value back that it gets, after `f` has used it.
-local function worker(f)
-  local inbox, outbox = vm.channel(), vm.channel()
-  local w = check.that(vm.spawn(function(inbox, outbox, f)
-    local move = require("baton.vm").move
-    for value in inbox:values() do
-      outbox:send { f(value), move(value) }
-    end
-  end, inbox, outbox, f))
-  return inbox, outbox, function()
-    inbox:close()
-    check.results("join", { true }, w:join())
-  end
 end
 
 function case.a_file_goes_there_and_back_with_its_position_and_its_buffer()

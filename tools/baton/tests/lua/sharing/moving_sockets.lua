@@ -4,6 +4,7 @@ local process = require "baton.process"
 local socket = require "socket"
 local unix = require "socket.unix"
 local vm = require "baton.vm"
+local worker = require "sharing.giving_back"
 
 local case = {}
 
@@ -13,21 +14,6 @@ local function pair()
   local peer = check.that(server:accept())
   server:close()
   return client, peer
-end
-
--- A VM that gives each socket back that it gets, after `f` has used it.
-local function worker(f)
-  local inbox, outbox = vm.channel(), vm.channel()
-  local w = check.that(vm.spawn(function(inbox, outbox, f)
-    local move = require("baton.vm").move
-    for value in inbox:values() do
-      outbox:send { f(value), move(value) }
-    end
-  end, inbox, outbox, f))
-  return inbox, outbox, function()
-    inbox:close()
-    check.results("join", { true }, w:join())
-  end
 end
 
 -- A VM that has ended closes the descriptors of its poller a moment after it was joined.
