@@ -1,6 +1,6 @@
 //! Parameters, by their names in Lua programs.
 
-use crate::bridge::write_message;
+use baton_capi::write_message;
 use baton_core::parameters::{DurationParameter, Parameters};
 use baton_core::spin::PolicyName;
 use baton_core::vm::{Inside, Vm};

@@ -1,8 +1,8 @@
 //! The start of a VM beside the first one, and its home thread.
 
 use super::list::{self, Beside, FIRST_ID};
-use crate::bridge::write_message;
 use crate::guest::{LuaGuest, set_executor};
+use baton_capi::write_message;
 use baton_core::sched::{ProcessId, SpawnOptions};
 use baton_core::vm::{Spawned, Vm};
 use baton_sys::{processors, thread};

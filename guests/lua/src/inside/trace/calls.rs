@@ -3,7 +3,7 @@
 use super::ending::copy_rest;
 use super::flight;
 use super::taken::Taken;
-use crate::bridge::write_message;
+use baton_capi::write_message;
 use baton_core::vm::{Inside, Vm};
 use baton_sys::forking::{Child, ForkMutex};
 use std::ffi::{CStr, OsStr, c_char, c_int};
