@@ -151,12 +151,15 @@ macro_rules! bridge_from_anywhere {
 mod commands;
 mod descriptors;
 mod dict;
+mod gate;
+mod life;
 mod objects;
 mod select;
 mod shared;
 mod signals;
 mod threads;
 mod turns;
+mod wakers;
 
 bridge! {
     fn baton_end(vm) -> CLastAccount {
@@ -402,29 +405,12 @@ bridge_from_anywhere! {
     }
 }
 
-/// Makes a process. Returns 0 and writes a message if it cannot.
-///
-/// # Safety
-/// `options` is readable, `message` writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_spawn(
-    vm: &Vm,
-    options: *const CSpawn,
-    message: *mut c_char,
-    size: usize,
-) -> u64 {
-    // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
-    // SAFETY: the caller's condition.
-    let asked = unsafe { &*options };
-    let inherited = || {
-        vm.sched(|sched| {
-            sched
-                .current()
-                .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
-        })
-    };
+/// What the scheduler is told of a process. Its priority is `inherited` unless another one is
+/// asked for.
+fn asked_options(
+    asked: &CSpawn,
+    inherited: impl FnOnce() -> Priority,
+) -> (SpawnOptions, Option<usize>, Spawned) {
     let options = SpawnOptions {
         priority: u8::try_from(asked.priority)
             .ok()
@@ -443,6 +429,32 @@ unsafe extern "C" fn baton_spawn(
     } else {
         Spawned::Now
     };
+    (options, stack_size, when)
+}
+
+/// Makes a process. Returns 0 and writes a message if it cannot.
+///
+/// # Safety
+/// `options` is readable, `message` writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_spawn(
+    vm: &Vm,
+    options: *const CSpawn,
+    message: *mut c_char,
+    size: usize,
+) -> u64 {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let vm = &unsafe { Inside::assume(vm) };
+    // SAFETY: the caller's condition.
+    let asked = unsafe { &*options };
+    let (options, stack_size, when) = asked_options(asked, || {
+        vm.sched(|sched| {
+            sched
+                .current()
+                .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
+        })
+    });
     match threads::spawn(vm, &asked.thread, options, stack_size, when) {
         Ok(pid) => pid.to_bits(),
         Err(error) => {

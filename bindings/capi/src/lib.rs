@@ -4,7 +4,16 @@
 //! `DEP_BATON_CAPI_INCLUDE` of its build script. The Lua guest (`baton-lua`) is the first user.
 //!
 //! Rust sees little of it: the functions are for C.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `functions` | the functions |
+//! | `guest` | the guest that is a table of functions in C |
+//! | [`parameters`], [`settings`] | parameters; counters and features |
 
 mod functions;
+mod guest;
+pub mod parameters;
+pub mod settings;
 
 pub use functions::{CWake, write_message};

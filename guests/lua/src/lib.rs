@@ -12,7 +12,6 @@
 //! | `call_times` | how long foreign calls took that others ran beside |
 //! | `cluster` | functions of `baton-cluster` for `require "baton.cluster"` |
 //! | `inside` | what observers ask: stacks, counters, parameters |
-//! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
 //! | `source` | the modules that are written in Lua |
 //! | `wording` | how reports name processes |
@@ -25,9 +24,7 @@ mod cluster;
 mod ffi;
 mod guest;
 mod inside;
-mod parameters;
 mod program;
-mod settings;
 mod source;
 mod vms;
 mod wording;

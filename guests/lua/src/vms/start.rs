@@ -43,7 +43,7 @@ fn run_at_home(vm: &Arc<Vm>, id: u64, cpu: Option<usize>) {
 /// 0 and a message.
 ///
 /// # Safety
-/// `starter` is the executor of the calling process's VM. `record` is a fresh `struct baton_vm`
+/// `starter` is the executor of the calling process's VM. `record` is a fresh `struct baton_lua_vm`
 /// that belongs to the VM from now on, and `main` the record of its main process. `name` is a
 /// string that ends with a zero byte. `message` is writable for `size` bytes.
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
