@@ -152,6 +152,8 @@ mod commands;
 mod descriptors;
 mod dict;
 mod gate;
+#[cfg(test)]
+mod layout;
 mod life;
 mod objects;
 mod select;

@@ -12,16 +12,16 @@ use std::time::Duration;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct CTable {
-    size: usize,
-    run: Option<unsafe extern "C" fn(*mut c_void, *const Vm, u64, usize)>,
-    preempt: Option<extern "C" fn(*mut c_void)>,
-    switched: Option<unsafe extern "C" fn(*mut c_void, usize, usize)>,
-    retake_policy: Option<unsafe extern "C" fn(*mut c_void, usize) -> c_int>,
-    request_safepoint: Option<unsafe extern "C" fn(*mut c_void, usize)>,
-    deadlocked: Option<unsafe extern "C" fn(*mut c_void, *const Vm)>,
-    signalled: Option<unsafe extern "C" fn(*mut c_void, *const Vm)>,
-    forked: Option<unsafe extern "C" fn(*mut c_void, *const Vm, usize)>,
-    warn_stalled: Option<unsafe extern "C" fn(*mut c_void, usize)>,
+    pub(crate) size: usize,
+    pub(crate) run: Option<unsafe extern "C" fn(*mut c_void, *const Vm, u64, usize)>,
+    pub(crate) preempt: Option<extern "C" fn(*mut c_void)>,
+    pub(crate) switched: Option<unsafe extern "C" fn(*mut c_void, usize, usize)>,
+    pub(crate) retake_policy: Option<unsafe extern "C" fn(*mut c_void, usize) -> c_int>,
+    pub(crate) request_safepoint: Option<unsafe extern "C" fn(*mut c_void, usize)>,
+    pub(crate) deadlocked: Option<unsafe extern "C" fn(*mut c_void, *const Vm)>,
+    pub(crate) signalled: Option<unsafe extern "C" fn(*mut c_void, *const Vm)>,
+    pub(crate) forked: Option<unsafe extern "C" fn(*mut c_void, *const Vm, usize)>,
+    pub(crate) warn_stalled: Option<unsafe extern "C" fn(*mut c_void, usize)>,
 }
 
 /// The bytes up to the end of the last member that a guest must give.

@@ -90,8 +90,8 @@ struct baton_guest {
 ** The life of a VM
 ** ======================================================= */
 
-/* Makes a VM and writes it. The table is copied. -EINVAL: `size` is too small, or `run` or `preempt`
-   is NULL. Otherwise the system's error. */
+/* Makes a VM and writes it. The table is copied. -EINVAL: `size` is too small, or `run` or
+   `preempt` is NULL. Otherwise the system's error. */
 BATON_ANY_THREAD int baton_vm_new(const struct baton_guest *table, void *guest, baton_vm **vm);
 /* Adds a process before the VM runs. By the thread that made the VM, before others know of it.
    Returns its id; 0 and a message if it cannot. A VM that runs already ends the program. */
