@@ -11,5 +11,8 @@ fn main() {
     if std::env::var_os("CARGO_CFG_DEBUG_ASSERTIONS").is_some() {
         build.define("BATON_CHECKS", None);
     }
+    if std::env::var_os("CARGO_CFG_BATON_SHARED").is_some() {
+        build.define("BATON_SHARED", None);
+    }
     build.compile("baton_gate");
 }

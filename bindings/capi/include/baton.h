@@ -1,14 +1,16 @@
 /*
-** The runtime for an interpreter that is written in C.
+** The runtime for an interpreter that is written in C, the *guest*.
 **
-** The first guest, Lua, uses this header, and its Rust half implements the functions. `vm` is a
-** `baton_core::vm::Vm`. Processes and objects are named by the scheduler's ids, which are never 0.
-** Times are in nanoseconds.
+** baton/guest.h has what such a guest gives to the runtime,
+    and a VM's life. This file has the rest.
+** Processes and objects are named by the scheduler's ids, which are never 0. Times are in
+** nanoseconds.
 **
 ** A tag before each function says from where it may be called:
 **
-**   BATON_INSIDE      by a thread that is inside the VM: between baton_enter and baton_leave of
-**                     gate.h, on a process's stack unless the function says otherwise
+**   BATON_INSIDE      by a thread that is inside the VM: it runs a process that is not between
+**                     baton_leave and baton_enter; on a process's stack unless the function says
+**                     otherwise
 **   BATON_OUTSIDE     by a process on its own stack that is outside the VM, in a foreign call
 **   BATON_ANY_THREAD  by any thread, inside or outside
 **   BATON_SIGNAL_HANDLER  by any thread, and by signal handlers as well
@@ -19,14 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "baton/guest.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define BATON_INSIDE
-#define BATON_OUTSIDE
-#define BATON_ANY_THREAD
-#define BATON_SIGNAL_HANDLER
 
 /* {======================================================
 ** Waits
@@ -60,9 +59,9 @@ typedef int64_t baton_timeout;
 
 /* The monotonic clock. In a simulated run, the simulated one. */
 BATON_ANY_THREAD uint64_t baton_now(void);
-BATON_INSIDE struct baton_wake baton_sleep_until(const void *vm, uint64_t deadline);
+BATON_INSIDE struct baton_wake baton_sleep_until(const baton_vm *vm, uint64_t deadline);
 /* Moves all deadlines and timers into the future, as if the time had stood still so long. */
-BATON_INSIDE void baton_postpone(const void *vm, uint64_t nanoseconds);
+BATON_INSIDE void baton_postpone(const baton_vm *vm, uint64_t nanoseconds);
 
 /* }====================================================== */
 
@@ -97,7 +96,7 @@ struct baton_spawn_options {
 
 /* Returns the process's id. 0 if there cannot be another process; writes a message then. */
 BATON_INSIDE uint64_t baton_spawn(
-    const void *vm, const struct baton_spawn_options *options, char *message, size_t size);
+    const baton_vm *vm, const struct baton_spawn_options *options, char *message, size_t size);
 
 struct baton_time_used {
   double running, cpu; /* seconds; processor time is at most the time of the process's runs */
@@ -110,87 +109,74 @@ struct baton_last_account {
 };
 /* The last call of the running process: it has ended, and the runtime is about to return from it.
    Its id is stale then. */
-BATON_INSIDE struct baton_last_account baton_end(const void *vm);
+BATON_INSIDE struct baton_last_account baton_end(const baton_vm *vm);
 /* Forgets a process that has ended otherwise, or never begins. */
-BATON_INSIDE void baton_forget(const void *vm, uint64_t process);
+BATON_INSIDE void baton_forget(const baton_vm *vm, uint64_t process);
 /* Ends a process that has not run yet. Returns 0 if it has. */
-BATON_INSIDE int baton_end_unstarted(const void *vm, uint64_t process);
+BATON_INSIDE int baton_end_unstarted(const baton_vm *vm, uint64_t process);
 
-BATON_INSIDE void baton_yield(const void *vm);
-BATON_INSIDE void baton_yield_to(const void *vm, uint64_t process);
+BATON_INSIDE void baton_yield(const baton_vm *vm);
+BATON_INSIDE void baton_yield_to(const baton_vm *vm, uint64_t process);
 /* Lets a more urgent process run, if there is one. */
-BATON_INSIDE void baton_give_way(const void *vm);
+BATON_INSIDE void baton_give_way(const baton_vm *vm);
 /* Gives back the memory of free C stacks, except of a few hundred: for a full collection. */
-BATON_INSIDE void baton_trim_stacks(const void *vm);
-BATON_INSIDE void baton_safepoint(const void *vm);
+BATON_INSIDE void baton_trim_stacks(const baton_vm *vm);
+BATON_INSIDE void baton_safepoint(const baton_vm *vm);
 /* A safepoint in the middle of a foreign function: others run on other threads meanwhile. */
-BATON_INSIDE void baton_safepoint_in_call(const void *vm);
+BATON_INSIDE void baton_safepoint_in_call(const baton_vm *vm);
 /* Makes the calling process give way to its equals once, at its next safepoint, before a long piece
    of work that nothing can interrupt. It keeps the rest of its slice. */
-BATON_INSIDE void baton_step_aside(const void *vm);
+BATON_INSIDE void baton_step_aside(const baton_vm *vm);
 /* For traces: the calling process begins to collect garbage, or ends that. */
-BATON_INSIDE void baton_trace_garbage(const void *vm, int begins);
-/* Traces the VM from now on. Returns the number of the next event. */
-BATON_INSIDE uint64_t baton_begin_trace(const void *vm);
-/* Ends that. Returns the events from number `begin` on, for baton_write_trace, which frees them. */
-struct baton_trace;
-BATON_INSIDE struct baton_trace *baton_end_trace(const void *vm, uint64_t begin);
-/* Writes a file for Perfetto. Returns 0 and writes a message if it cannot. */
-BATON_ANY_THREAD int baton_write_trace(
-    struct baton_trace *trace, const char *path, char *message, size_t size);
-/* Writes a file with the events that the parameter flight keeps, if it keeps any, and says where.
-   `why` is a word for the name of the file. */
-BATON_INSIDE void baton_write_flight(const void *vm, const char *why);
-/* To be called before the program ends otherwise than by the end of its main process. */
-BATON_INSIDE void baton_before_exit(const void *vm);
+BATON_INSIDE void baton_trace_garbage(const baton_vm *vm, int begins);
 /* In a simulated run: how many steps were made since the last call. Writes how many to make until
    the next call. Returns whether the process calls baton_safepoint now. */
-BATON_INSIDE int baton_count_steps(const void *vm, uint32_t steps, uint32_t *until_next);
+BATON_INSIDE int baton_count_steps(const baton_vm *vm, uint32_t steps, uint32_t *until_next);
 
 /* A critical section of the calling process. Leaving one lets nobody run; baton_give_way does. */
-BATON_INSIDE void baton_enter_critical(const void *vm);
-BATON_INSIDE void baton_leave_critical(const void *vm);
+BATON_INSIDE void baton_enter_critical(const baton_vm *vm);
+BATON_INSIDE void baton_leave_critical(const baton_vm *vm);
 
 BATON_INSIDE struct baton_wake baton_join(
-    const void *vm, uint64_t process, baton_timeout timeout);
+    const baton_vm *vm, uint64_t process, baton_timeout timeout);
 /* How many processes wait for the end of this one. */
-BATON_INSIDE int baton_joiners(const void *vm, uint64_t process);
+BATON_INSIDE int baton_joiners(const baton_vm *vm, uint64_t process);
 /* Wakes the processes that wait for the end of this one, before that end. */
-BATON_INSIDE void baton_release_joiners(const void *vm, uint64_t process);
+BATON_INSIDE void baton_release_joiners(const baton_vm *vm, uint64_t process);
 /* Waits until all other processes that are no daemons have ended. */
-BATON_INSIDE struct baton_wake baton_wait_for_rest(const void *vm, baton_timeout timeout);
+BATON_INSIDE struct baton_wake baton_wait_for_rest(const baton_vm *vm, baton_timeout timeout);
 
 /* Both return 0 if it is done or there is nothing to do, and 1 if the process is dead. They return
    2 if the calling process must raise its kill now. */
-BATON_INSIDE int baton_suspend(const void *vm, uint64_t process);
-BATON_INSIDE int baton_resume(const void *vm, uint64_t process);
+BATON_INSIDE int baton_suspend(const baton_vm *vm, uint64_t process);
+BATON_INSIDE int baton_resume(const baton_vm *vm, uint64_t process);
 /* Returns 0 if it is done, 1 if the process is dead, and 2 if it is the calling one. */
-BATON_INSIDE int baton_kill(const void *vm, uint64_t process);
+BATON_INSIDE int baton_kill(const baton_vm *vm, uint64_t process);
 /* Whether kills of the process are put off. */
-BATON_INSIDE void baton_set_kill_hold(const void *vm, uint64_t process, int holds);
+BATON_INSIDE void baton_set_kill_hold(const baton_vm *vm, uint64_t process, int holds);
 /* Takes back a kill that the process has not seen. */
-BATON_INSIDE void baton_withdraw_kill(const void *vm, uint64_t process);
+BATON_INSIDE void baton_withdraw_kill(const baton_vm *vm, uint64_t process);
 /* Ends the process's wait with BATON_INTERRUPTED. Returns 0 if it does not wait. */
-BATON_INSIDE int baton_interrupt(const void *vm, uint64_t process);
+BATON_INSIDE int baton_interrupt(const baton_vm *vm, uint64_t process);
 
-BATON_INSIDE int baton_priority(const void *vm, uint64_t process);
-BATON_INSIDE void baton_set_priority(const void *vm, uint64_t process, int priority);
-BATON_INSIDE void baton_set_user_data(const void *vm, uint64_t process, uintptr_t user_data);
-BATON_INSIDE int baton_state(const void *vm, uint64_t process);
+BATON_INSIDE int baton_priority(const baton_vm *vm, uint64_t process);
+BATON_INSIDE void baton_set_priority(const baton_vm *vm, uint64_t process, int priority);
+BATON_INSIDE void baton_set_user_data(const baton_vm *vm, uint64_t process, uintptr_t user_data);
+BATON_INSIDE int baton_state(const baton_vm *vm, uint64_t process);
 
-BATON_INSIDE struct baton_time_used baton_time_used(const void *vm, uint64_t process);
+BATON_INSIDE struct baton_time_used baton_time_used(const baton_vm *vm, uint64_t process);
 BATON_INSIDE void baton_stack_bounds(
-    const void *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);
-BATON_INSIDE size_t baton_stack_used(const void *vm, uint64_t process);
+    const baton_vm *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);
+BATON_INSIDE size_t baton_stack_used(const baton_vm *vm, uint64_t process);
 /* Writes what the process waits for, or nothing. */
-BATON_INSIDE void baton_blocker(const void *vm, uint64_t process, char *text, size_t size);
+BATON_INSIDE void baton_blocker(const baton_vm *vm, uint64_t process, char *text, size_t size);
 /* Writes the user data of all living processes, as far as there is room. Returns how many live. */
-BATON_INSIDE size_t baton_list(const void *vm, uintptr_t *user_data, size_t capacity);
+BATON_INSIDE size_t baton_list(const baton_vm *vm, uintptr_t *user_data, size_t capacity);
 
 /* Whether the guest's scheduler hook is called for each choice. */
-BATON_INSIDE void baton_set_scheduler_hook(const void *vm, int on);
+BATON_INSIDE void baton_set_scheduler_hook(const baton_vm *vm, int on);
 /* Whether the guest's switch hook is called for the process. */
-BATON_INSIDE void baton_set_switch_hook(const void *vm, uint64_t process, int on);
+BATON_INSIDE void baton_set_switch_hook(const baton_vm *vm, uint64_t process, int on);
 
 /* }====================================================== */
 
@@ -200,9 +186,9 @@ BATON_INSIDE void baton_set_switch_hook(const void *vm, uint64_t process, int on
 
 /* From outside; returns inside, perhaps on another thread. The slow half of gate.h's
    baton_enter. */
-BATON_OUTSIDE void baton_enter_cold(const void *vm);
+BATON_OUTSIDE void baton_enter_cold(const baton_vm *vm);
 /* The same, but returns on the same thread. */
-BATON_OUTSIDE void baton_enter_cold_pinned(const void *vm);
+BATON_OUTSIDE void baton_enter_cold_pinned(const baton_vm *vm);
 
 /* What became of baton_offload. */
 enum baton_offload {
@@ -211,42 +197,36 @@ enum baton_offload {
   BATON_NO_THREAD  /* there is no thread to spare */
 };
 /* Takes the calling process to another thread for a foreign call that is known to be long. */
-BATON_INSIDE int baton_offload(const void *vm);
+BATON_INSIDE int baton_offload(const baton_vm *vm);
 /* The age at which a foreign call may lose the VM. */
-BATON_ANY_THREAD uint64_t baton_window(const void *vm);
+BATON_ANY_THREAD uint64_t baton_window(const baton_vm *vm);
 /* The parameter warn_blocked. */
-BATON_ANY_THREAD uint64_t baton_warn_blocked(const void *vm);
+BATON_ANY_THREAD uint64_t baton_warn_blocked(const baton_vm *vm);
 /* Before a call that may block: waits until the call would leave a thread for the others. */
-BATON_INSIDE struct baton_wake baton_wait_for_thread(const void *vm);
+BATON_INSIDE struct baton_wake baton_wait_for_thread(const baton_vm *vm);
 /* How many threads there may be, not counting those with names. */
-BATON_ANY_THREAD size_t baton_threads_for_calls(const void *vm);
+BATON_ANY_THREAD size_t baton_threads_for_calls(const baton_vm *vm);
 /* How many threads there are. */
-BATON_INSIDE int baton_threads(const void *vm);
+BATON_INSIDE int baton_threads(const baton_vm *vm);
 /* The number of the calling process's thread. Writes its name, or nothing. */
-BATON_INSIDE int baton_thread(const void *vm, char *name, size_t size);
+BATON_INSIDE int baton_thread(const baton_vm *vm, char *name, size_t size);
 /* Binds a process to the thread of this name. NULL: to none. Writes a message if there cannot be
    such a thread. */
 BATON_INSIDE void baton_bind(
-    const void *vm, uint64_t process, const char *name, char *message, size_t size);
+    const baton_vm *vm, uint64_t process, const char *name, char *message, size_t size);
 /* Writes the name of the thread that the process is bound to, or nothing. */
-BATON_INSIDE void baton_bound_to(const void *vm, uint64_t process, char *name, size_t size);
+BATON_INSIDE void baton_bound_to(const baton_vm *vm, uint64_t process, char *name, size_t size);
 /* Whether the process can continue on the calling thread only. */
-BATON_INSIDE void baton_set_pinned(const void *vm, uint64_t process, int pinned);
+BATON_INSIDE void baton_set_pinned(const baton_vm *vm, uint64_t process, int pinned);
 /* Ends the VM. The calling process runs on until it ends. */
-BATON_INSIDE void baton_stop(const void *vm);
+BATON_INSIDE void baton_stop(const baton_vm *vm);
 
 /* Asks the guest's `signalled` to be called inside the VM soon. */
-BATON_SIGNAL_HANDLER void baton_request_signalled(const void *vm);
-/* Whether the signal of this siginfo_t is an observer's. */
-BATON_SIGNAL_HANDLER int baton_is_observers(const void *info);
-/* Notes a SIGQUIT: an observer's request, or a user's request of a report. */
-BATON_SIGNAL_HANDLER void baton_note_quit(int is_observers);
-/* Appends what this thread runs to the request of an observer, if there is one. */
-BATON_SIGNAL_HANDLER void baton_note_running(const char *text, size_t size);
+BATON_SIGNAL_HANDLER void baton_request_signalled(const baton_vm *vm);
 /* Resumes the process (0: none) and wakes one waiter of the queue soon. */
-BATON_ANY_THREAD void baton_wake_from_outside(const void *vm, uint64_t process, uint64_t queue);
+BATON_ANY_THREAD void baton_wake_from_outside(const baton_vm *vm, uint64_t process, uint64_t queue);
 /* Signals the semaphore once, soon. */
-BATON_ANY_THREAD void baton_signal_from_outside(const void *vm, uint64_t semaphore);
+BATON_ANY_THREAD void baton_signal_from_outside(const baton_vm *vm, uint64_t semaphore);
 
 /* Starts a detached native thread that no process runs on and that receives no signals. Signals go
    to the threads that run processes. Returns 0 if the system refuses it. */
@@ -298,7 +278,7 @@ BATON_ANY_THREAD int baton_hold_least(void);
 BATON_ANY_THREAD int baton_has_room(size_t size);
 /* Whether there is memory for one more object or process, and for one more value in the channel
    (0: none). */
-BATON_INSIDE int baton_replenish_for_object(const void *vm, uint64_t channel);
+BATON_INSIDE int baton_replenish_for_object(const baton_vm *vm, uint64_t channel);
 
 /* }====================================================== */
 
@@ -319,67 +299,71 @@ enum baton_object {
   BATON_ALARM
 };
 
-BATON_INSIDE void baton_free(const void *vm, int kind, uint64_t id);
+BATON_INSIDE void baton_free(const baton_vm *vm, int kind, uint64_t id);
 /* An object's name, for reports. The second one writes it, or nothing. */
-BATON_INSIDE void baton_set_object_name(const void *vm, int kind, uint64_t id, const char *name);
+BATON_INSIDE void baton_set_object_name(const baton_vm *vm, int kind, uint64_t id,
+    const char *name);
 BATON_INSIDE void baton_object_name(
-    const void *vm, int kind, uint64_t id, char *name, size_t size);
+    const baton_vm *vm, int kind, uint64_t id, char *name, size_t size);
 /* Checks whether the calling process would close a cycle of locks by waiting for this one without a
    limit, and writes the cycle. Returns 0 if not, 1 if a warning is due, and 2 if an error is. */
 BATON_INSIDE int baton_closes_cycle(
-    const void *vm, int kind, uint64_t id, char *text, size_t size);
+    const baton_vm *vm, int kind, uint64_t id, char *text, size_t size);
 
-BATON_INSIDE uint64_t baton_semaphore_new(const void *vm, uint64_t count);
+BATON_INSIDE uint64_t baton_semaphore_new(const baton_vm *vm, uint64_t count);
 BATON_INSIDE struct baton_wake baton_semaphore_wait(
-    const void *vm, uint64_t id, baton_timeout timeout);
+    const baton_vm *vm, uint64_t id, baton_timeout timeout);
 /* Returns 0, and does nothing, if the count would exceed INT64_MAX. */
-BATON_INSIDE int baton_semaphore_signal(const void *vm, uint64_t id, uint64_t n);
-BATON_INSIDE uint64_t baton_semaphore_count(const void *vm, uint64_t id);
+BATON_INSIDE int baton_semaphore_signal(const baton_vm *vm, uint64_t id, uint64_t n);
+BATON_INSIDE uint64_t baton_semaphore_count(const baton_vm *vm, uint64_t id);
 
-BATON_INSIDE uint64_t baton_mutex_new(const void *vm);
-BATON_INSIDE struct baton_wake baton_mutex_lock(const void *vm, uint64_t id, baton_timeout timeout);
-BATON_INSIDE int baton_mutex_unlock(const void *vm, uint64_t id);
+BATON_INSIDE uint64_t baton_mutex_new(const baton_vm *vm);
+BATON_INSIDE struct baton_wake baton_mutex_lock(const baton_vm *vm, uint64_t id,
+    baton_timeout timeout);
+BATON_INSIDE int baton_mutex_unlock(const baton_vm *vm, uint64_t id);
 
-BATON_INSIDE uint64_t baton_rwlock_new(const void *vm);
+BATON_INSIDE uint64_t baton_rwlock_new(const baton_vm *vm);
 BATON_INSIDE struct baton_wake baton_rwlock_lock(
-    const void *vm, uint64_t id, int writes, baton_timeout timeout);
-BATON_INSIDE int baton_rwlock_unlock(const void *vm, uint64_t id);
+    const baton_vm *vm, uint64_t id, int writes, baton_timeout timeout);
+BATON_INSIDE int baton_rwlock_unlock(const baton_vm *vm, uint64_t id);
 
-BATON_INSIDE uint64_t baton_condition_new(const void *vm);
+BATON_INSIDE uint64_t baton_condition_new(const baton_vm *vm);
 BATON_INSIDE struct baton_wake baton_condition_wait(
-    const void *vm, uint64_t id, uint64_t mutex, baton_timeout timeout);
-BATON_INSIDE void baton_condition_signal(const void *vm, uint64_t id, int all);
+    const baton_vm *vm, uint64_t id, uint64_t mutex, baton_timeout timeout);
+BATON_INSIDE void baton_condition_signal(const baton_vm *vm, uint64_t id, int all);
 
-BATON_INSIDE uint64_t baton_event_new(const void *vm);
-BATON_INSIDE struct baton_wake baton_event_wait(const void *vm, uint64_t id, baton_timeout timeout);
-BATON_INSIDE void baton_event_set(const void *vm, uint64_t id, int on);
-BATON_INSIDE int baton_event_is_set(const void *vm, uint64_t id);
+BATON_INSIDE uint64_t baton_event_new(const baton_vm *vm);
+BATON_INSIDE struct baton_wake baton_event_wait(const baton_vm *vm, uint64_t id,
+    baton_timeout timeout);
+BATON_INSIDE void baton_event_set(const baton_vm *vm, uint64_t id, int on);
+BATON_INSIDE int baton_event_is_set(const baton_vm *vm, uint64_t id);
 
-BATON_INSIDE uint64_t baton_barrier_new(const void *vm, uint64_t size);
+BATON_INSIDE uint64_t baton_barrier_new(const baton_vm *vm, uint64_t size);
 /* The value is 1 for the process that came last. */
 BATON_INSIDE struct baton_wake baton_barrier_wait(
-    const void *vm, uint64_t id, baton_timeout timeout);
+    const baton_vm *vm, uint64_t id, baton_timeout timeout);
 
 /* A queue of waiting processes, without a state of its own. */
-BATON_INSIDE uint64_t baton_queue_new(const void *vm);
-BATON_INSIDE struct baton_wake baton_queue_wait(const void *vm, uint64_t id, baton_timeout timeout);
-BATON_INSIDE void baton_queue_wake_all(const void *vm, uint64_t id);
+BATON_INSIDE uint64_t baton_queue_new(const baton_vm *vm);
+BATON_INSIDE struct baton_wake baton_queue_wait(const baton_vm *vm, uint64_t id,
+    baton_timeout timeout);
+BATON_INSIDE void baton_queue_wake_all(const baton_vm *vm, uint64_t id);
 
-BATON_INSIDE uint64_t baton_channel_new(const void *vm, uint64_t capacity);
+BATON_INSIDE uint64_t baton_channel_new(const baton_vm *vm, uint64_t capacity);
 BATON_INSIDE struct baton_wake baton_channel_send(
-    const void *vm, uint64_t id, uint64_t value, baton_timeout timeout);
+    const baton_vm *vm, uint64_t id, uint64_t value, baton_timeout timeout);
 BATON_INSIDE struct baton_wake baton_channel_receive(
-    const void *vm, uint64_t id, baton_timeout timeout);
-BATON_INSIDE void baton_channel_close(const void *vm, uint64_t id);
-BATON_INSIDE void baton_channel_clear(const void *vm, uint64_t id);
-BATON_INSIDE uint64_t baton_channel_length(const void *vm, uint64_t id);
+    const baton_vm *vm, uint64_t id, baton_timeout timeout);
+BATON_INSIDE void baton_channel_close(const baton_vm *vm, uint64_t id);
+BATON_INSIDE void baton_channel_clear(const baton_vm *vm, uint64_t id);
+BATON_INSIDE uint64_t baton_channel_length(const baton_vm *vm, uint64_t id);
 /* Gives a value to a channel without waiting, beyond its capacity if need be. Returns 0 if it is
    closed. */
-BATON_INSIDE int baton_channel_post(const void *vm, uint64_t id, uint64_t value);
+BATON_INSIDE int baton_channel_post(const baton_vm *vm, uint64_t id, uint64_t value);
 /* The same, unless such a value is in its buffer already. */
-BATON_INSIDE void baton_channel_post_once(const void *vm, uint64_t id, uint64_t value);
+BATON_INSIDE void baton_channel_post_once(const baton_vm *vm, uint64_t id, uint64_t value);
 /* Whether values come from outside of the program, so that a wait for one is no deadlock. */
-BATON_INSIDE void baton_channel_set_fed(const void *vm, uint64_t id, int is_fed);
+BATON_INSIDE void baton_channel_set_fed(const baton_vm *vm, uint64_t id, int is_fed);
 
 /* A turn: at most one VM has it. `name` is what it is for, in reports. It is never freed. */
 struct baton_turn;
@@ -387,10 +371,10 @@ BATON_ANY_THREAD const struct baton_turn *baton_turn_new(const char *name);
 /* Takes it, if no VM has it. Returns whether it did. */
 BATON_ANY_THREAD int baton_turn_try(const struct baton_turn *turn);
 /* Waits for it. Returns a baton_reason: the calling process has it if that is BATON_DONE. */
-BATON_INSIDE uint32_t baton_turn_take(const void *vm, const struct baton_turn *turn);
+BATON_INSIDE uint32_t baton_turn_take(const baton_vm *vm, const struct baton_turn *turn);
 /* In a simulated run, a pause for a thread that calls baton_turn_try again and again: time passes,
    and other VMs go on. */
-BATON_INSIDE void baton_turn_pause(const void *vm, uint64_t nanoseconds);
+BATON_INSIDE void baton_turn_pause(const baton_vm *vm, uint64_t nanoseconds);
 /* Gives it to the next one. By whoever has it. */
 BATON_ANY_THREAD void baton_turn_give(const struct baton_turn *turn);
 
@@ -419,7 +403,7 @@ struct baton_case {
    be waited for. BATON_MISUSE: the calling process holds that mutex, or is that process. The
    messages for shared channels are the caller's no longer, sent or not. A received one is the
    result's value. */
-BATON_INSIDE struct baton_wake baton_select(const void *vm, const struct baton_case *cases,
+BATON_INSIDE struct baton_wake baton_select(const baton_vm *vm, const struct baton_case *cases,
     size_t count, baton_timeout timeout, char *message, size_t size);
 
 /* }====================================================== */
@@ -452,15 +436,15 @@ BATON_ANY_THREAD uint64_t baton_shared_channel_length(const struct baton_shared_
 BATON_ANY_THREAD void baton_shared_channel_name(
     const struct baton_shared_channel *channel, char *name, size_t size);
 /* Sends a message. Unless the reason is BATON_DONE, it is still the caller's. */
-BATON_INSIDE struct baton_wake baton_shared_send(const void *vm,
+BATON_INSIDE struct baton_wake baton_shared_send(const baton_vm *vm,
     struct baton_shared_channel *channel, void *message, baton_timeout timeout);
 /* Receives a message, which is the value. */
 BATON_INSIDE struct baton_wake baton_shared_receive(
-    const void *vm, struct baton_shared_channel *channel, baton_timeout timeout);
+    const baton_vm *vm, struct baton_shared_channel *channel, baton_timeout timeout);
 /* Gives back a message that was received last. It is the next one again. */
 BATON_INSIDE void baton_shared_give_back(
-    const void *vm, struct baton_shared_channel *channel, void *message);
-BATON_INSIDE void baton_shared_close(const void *vm, struct baton_shared_channel *channel);
+    const baton_vm *vm, struct baton_shared_channel *channel, void *message);
+BATON_INSIDE void baton_shared_close(const baton_vm *vm, struct baton_shared_channel *channel);
 /* The same, by a thread that is in no VM or does not know in which one. */
 BATON_ANY_THREAD void baton_shared_close_from_outside(struct baton_shared_channel *channel);
 
@@ -484,11 +468,11 @@ BATON_ANY_THREAD int64_t baton_words_exchange(
 BATON_ANY_THREAD int baton_words_compare(
     struct baton_words *words, uint64_t index, int64_t *expected, int64_t value);
 /* Waits for a wake-up, unless the word differs from `expected`: BATON_DONE in both cases. */
-BATON_INSIDE struct baton_wake baton_words_wait(const void *vm, struct baton_words *words,
+BATON_INSIDE struct baton_wake baton_words_wait(const baton_vm *vm, struct baton_words *words,
     uint64_t index, int64_t expected, baton_timeout timeout);
 /* Wakes up to `n` processes of any VM. Returns how many. */
 BATON_INSIDE uint64_t baton_words_wake(
-    const void *vm, struct baton_words *words, uint64_t index, uint64_t n);
+    const baton_vm *vm, struct baton_words *words, uint64_t index, uint64_t n);
 
 /* A dictionary, bounded by bytes. Keys are bytes. A message that it stores is its own. */
 enum baton_dict_kind {
@@ -566,14 +550,15 @@ struct baton_watch {
 };
 
 /* How often the owner has looked for ready descriptors. */
-BATON_ANY_THREAD uint64_t baton_harvests(const void *vm);
+BATON_ANY_THREAD uint64_t baton_harvests(const baton_vm *vm);
 /*
 ** Waits until one of the descriptors may be ready. `harvests` was read from baton_harvests before
 ** the system call that would have blocked. With `keep`, registrations last until
 ** baton_descriptor_closes; without, each wait makes them anew. Returns a baton_reason, or a
 ** negative number if a descriptor cannot be waited for.
 */
-BATON_INSIDE int baton_await_ready(const void *vm, const struct baton_watch *watches, size_t count,
+BATON_INSIDE int baton_await_ready(const baton_vm *vm, const struct baton_watch *watches,
+    size_t count,
     int keep, uint64_t harvests, uint64_t deadline);
 /*
 ** Waits until `attempt` returns nonzero, which must not block. It is called at once with -1, and
@@ -581,7 +566,8 @@ BATON_INSIDE int baton_await_ready(const void *vm, const struct baton_watch *wat
 ** makes the registrations anew. Returns the same as baton_await_ready.
 */
 typedef int (*baton_attempt)(void *argument, int which, unsigned ready);
-BATON_INSIDE int baton_wait_ready(const void *vm, const struct baton_watch *watches, size_t count,
+BATON_INSIDE int baton_wait_ready(const baton_vm *vm, const struct baton_watch *watches,
+    size_t count,
     uint64_t deadline, baton_attempt attempt, void *argument);
 /*
 ** What the events of a kept registration have told: the same number as before means that no event
@@ -589,11 +575,11 @@ BATON_INSIDE int baton_wait_ready(const void *vm, const struct baton_watch *watc
 ** event told of more than data and room: of out-of-band data, a failure, or the end.
 */
 #define BATON_NEWS_OF_MORE ((int64_t)1 << 32)
-BATON_INSIDE int64_t baton_descriptor_news(const void *vm, uint32_t descriptor);
+BATON_INSIDE int64_t baton_descriptor_news(const baton_vm *vm, uint32_t descriptor);
 /* How many processes could run now, without the calling one. */
-BATON_INSIDE size_t baton_runnable_count(const void *vm);
+BATON_INSIDE size_t baton_runnable_count(const baton_vm *vm);
 /* Before a descriptor is closed: ends the waits for it. */
-BATON_INSIDE void baton_descriptor_closes(const void *vm, uint32_t descriptor);
+BATON_INSIDE void baton_descriptor_closes(const baton_vm *vm, uint32_t descriptor);
 
 /* }====================================================== */
 
@@ -619,21 +605,22 @@ BATON_OUTSIDE void baton_command_forget(void *command);
 ** ======================================================= */
 
 /* An alarm is an absolute time that processes wait for. */
-BATON_INSIDE uint64_t baton_alarm_new(const void *vm, uint64_t due);
-BATON_INSIDE void baton_alarm_set(const void *vm, uint64_t id, uint64_t due);
+BATON_INSIDE uint64_t baton_alarm_new(const baton_vm *vm, uint64_t due);
+BATON_INSIDE void baton_alarm_set(const baton_vm *vm, uint64_t id, uint64_t due);
 /* Returns nonzero if it would still have gone off. */
-BATON_INSIDE int baton_alarm_cancel(const void *vm, uint64_t id);
-BATON_INSIDE int baton_alarm_has_gone_off(const void *vm, uint64_t id);
-BATON_INSIDE struct baton_wake baton_alarm_wait(const void *vm, uint64_t id, baton_timeout timeout);
+BATON_INSIDE int baton_alarm_cancel(const baton_vm *vm, uint64_t id);
+BATON_INSIDE int baton_alarm_has_gone_off(const baton_vm *vm, uint64_t id);
+BATON_INSIDE struct baton_wake baton_alarm_wait(const baton_vm *vm, uint64_t id,
+    baton_timeout timeout);
 
 /* A timer starts a prepared process. `first` is absolute. A period of 0: it fires once. */
 BATON_INSIDE uint64_t baton_timer_new(
-    const void *vm, uint64_t first, uint64_t period, uint64_t prepared);
-BATON_INSIDE int baton_timer_prepare(const void *vm, uint64_t timer, uint64_t prepared);
+    const baton_vm *vm, uint64_t first, uint64_t period, uint64_t prepared);
+BATON_INSIDE int baton_timer_prepare(const baton_vm *vm, uint64_t timer, uint64_t prepared);
 /* Returns the user data of the process that the timer would have started, or 0. */
-BATON_INSIDE uintptr_t baton_timer_cancel(const void *vm, uint64_t timer);
+BATON_INSIDE uintptr_t baton_timer_cancel(const baton_vm *vm, uint64_t timer);
 BATON_INSIDE void baton_timer_stats(
-    const void *vm, uint64_t timer, uint64_t *fired, uint64_t *skipped);
+    const baton_vm *vm, uint64_t timer, uint64_t *fired, uint64_t *skipped);
 
 /* }====================================================== */
 
@@ -645,16 +632,17 @@ enum baton_parameter { BATON_UNKNOWN, BATON_NUMBER, BATON_WHOLE, BATON_SWITCH, B
 /* Reads a parameter by its name and returns its kind. A BATON_WORD is written to `text`, all others
    to `value`. */
 BATON_INSIDE int baton_parameter(
-    const void *vm, const char *name, double *value, const char **text);
+    const baton_vm *vm, const char *name, double *value, const char **text);
 /* Sets a parameter to `text`, or to `value` if that is NULL. Returns 0 and writes a message if it
    cannot. */
 BATON_INSIDE int baton_set_parameter(
-    const void *vm, const char *name, double value, const char *text, char *message, size_t size);
+    const baton_vm *vm, const char *name, double value, const char *text, char *message,
+    size_t size);
 /* By index; NULL after the last. */
 BATON_ANY_THREAD const char *baton_parameter_name(size_t index);
 /* Sets parameters from the environment variables BATON_*. Returns nonzero and writes a message if
    one of them is wrong. */
-BATON_INSIDE int baton_read_environment(const void *vm, char *message, size_t size);
+BATON_INSIDE int baton_read_environment(const baton_vm *vm, char *message, size_t size);
 
 struct baton_counter {
   const char *name;
@@ -662,7 +650,7 @@ struct baton_counter {
   int is_time; /* in nanoseconds */
 };
 /* Writes the counters as far as there is room. Returns how many there are. */
-BATON_INSIDE size_t baton_counters(const void *vm, struct baton_counter *counters, size_t room);
+BATON_INSIDE size_t baton_counters(const baton_vm *vm, struct baton_counter *counters, size_t room);
 /* What the runtime uses of the system, by index; NULL after the last. */
 BATON_ANY_THREAD const char *baton_feature(size_t index, const char **text, int *flag);
 

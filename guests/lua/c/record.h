@@ -6,6 +6,7 @@
 
 #include "baton.h"
 #include "gate.h"
+#include "observing.h"
 
 struct lua_State;
 struct global_State;
@@ -58,7 +59,7 @@ struct baton_use {
 #define BATON_BUSY_BITS 10
 
 /* One VM. */
-struct baton_vm {
+struct baton_lua_vm {
   const void *executor;        /* baton_core's Vm */
   struct lua_State *main;             /* Lua's main state */
   struct global_State *global; /* NULL until Lua's state is open */
@@ -151,7 +152,7 @@ struct baton_process {
   const void *seal;                    /* marks our objects (sealed.c); must be first */
   /* its base state; the main one if it was given to another process after the end */
   struct lua_State *L;
-  struct baton_vm *vm;
+  struct baton_lua_vm *vm;
   struct global_State *global;
   struct baton_mark *marks;
   struct baton_resumed *resumed;

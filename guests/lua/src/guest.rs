@@ -41,7 +41,7 @@ unsafe extern "C" {
 
 /// The guest of one VM.
 pub(crate) struct LuaGuest {
-    /// `struct baton_vm` of the C half. It outlives the VM.
+    /// `struct baton_lua_vm` of the C half. It outlives the VM.
     pub(crate) record: usize,
     /// `None`: the program's first VM.
     beside: Option<Arc<Beside>>,
@@ -141,7 +141,7 @@ impl LuaGuest {
 /// Sets the executor in the C half's record.
 ///
 /// # Safety
-/// `record` is a `struct baton_vm`, whose first member is the executor.
+/// `record` is a `struct baton_lua_vm`, whose first member is the executor.
 pub(crate) unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
     // SAFETY: the caller's condition.
     unsafe { record.cast::<*const c_void>().write(Arc::as_ptr(vm).cast()) };

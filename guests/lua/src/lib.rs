@@ -2,33 +2,30 @@
 //!
 //! Lua's sources are compiled unmodified, with one header included before each file
 //! (`c/seam/seam.h`). A Lua error is a longjmp and must not cross Rust frames. So every function
-//! that Lua calls is in C (`c/`). The C half calls the runtime through the functions of `bridge`,
-//! which only return values.
+//! that Lua calls is in C (`c/`). The C half calls the runtime through the functions of
+//! `baton-capi`, which only return values.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `guest` | the [`Guest`](baton_core::guest::Guest) of the runtime |
 //! | [`answers`] | what clients make of answers to observers: texts and files |
-//! | `bridge` | functions for the C half: processes, objects, timers |
 //! | `call_times` | how long foreign calls took that others ran beside |
 //! | `cluster` | functions of `baton-cluster` for `require "baton.cluster"` |
 //! | `inside` | what observers ask: stacks, counters, parameters |
-//! | `parameters`, `settings` | functions for the C half: parameters; counters and features |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
+//! | `source` | the modules that are written in Lua |
 //! | `wording` | how reports name processes |
 //! | `program` | a program: its first VM with its main process |
 //! | `vms` | the VMs beside that one |
 
 pub mod answers;
-mod bridge;
 mod call_times;
 mod cluster;
 mod ffi;
 mod guest;
 mod inside;
-mod parameters;
 mod program;
-mod settings;
+mod source;
 mod vms;
 mod wording;
 

@@ -5,7 +5,7 @@
 
 /* A thread without a VM starts revoked, so that its first enter takes the slow path. */
 __thread struct baton_gate baton_gate
-    __attribute__((tls_model("local-exec"))) = {1, BATON_SLOW_REVOKED, 0, 0, NULL, 0};
+    __attribute__((tls_model(BATON_GATE_MODEL))) = {1, BATON_SLOW_REVOKED, 0, 0, NULL, 0};
 
 _Static_assert(offsetof(struct baton_gate, gate) == 0, "gate.h reads by offset");
 _Static_assert(offsetof(struct baton_gate, slow) == 8, "gate.h reads by offset");

@@ -27,8 +27,15 @@ struct baton_gate {
 /* The value of `claim` after the VM was taken. */
 #define BATON_CLAIM_TAKEN UINT64_MAX
 
+/* A shared library cannot have variables of the model local-exec. */
+#if defined(BATON_SHARED)
+#define BATON_GATE_MODEL "initial-exec"
+#else
+#define BATON_GATE_MODEL "local-exec"
+#endif
+
 extern __thread struct baton_gate baton_gate
-    __attribute__((tls_model("local-exec")));
+    __attribute__((tls_model(BATON_GATE_MODEL)));
 
 /* The address of this thread's words. Never keep it across a switch. */
 struct baton_gate *baton_gate_here(void);
@@ -41,7 +48,7 @@ void baton_gate_check_leave(void);
 #define baton_gate_check_leave() ((void)0)
 #endif
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BATON_SHARED)
 
 /*
 ** Volatile assembly relative to %fs. A call may move the process to another

@@ -14,7 +14,8 @@ pub mod arrivals;
 pub mod marked;
 pub mod names;
 
-use std::ffi::c_int;
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
 use std::io;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -36,7 +37,46 @@ static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] =
 /// The function of [`install_preempt_handler`]. Written and read like [`HANDLERS`].
 static PREEMPT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Makes [`PREEMPT_SIGNAL`] call `preempt` on the interrupted thread.
+/// What [`PREEMPT_SIGNAL`] calls on threads that have chosen it.
+#[derive(Debug, Clone, Copy)]
+pub struct PreemptTarget {
+    /// As the function of [`install_preempt_handler`].
+    pub preempt: extern "C" fn(argument: *mut c_void),
+    /// Its argument.
+    pub argument: *mut c_void,
+}
+
+thread_local! {
+    /// The calling thread's own target, or null. It has no destructor, so a handler may read it.
+    static TARGET: Cell<*const PreemptTarget> = const { Cell::new(ptr::null()) };
+}
+
+/// Makes [`PREEMPT_SIGNAL`] call `target` on the calling thread, instead of the function of
+/// [`install_preempt_handler`]. Null: that function again. So several languages of a program have
+/// each a handler on their own threads.
+///
+/// # Safety
+/// `target` lives, and does not change, until the thread has chosen another one.
+#[inline(never)] // The caller's process may have come from another thread.
+pub unsafe fn preempt_this_thread_by(target: *const PreemptTarget) {
+    TARGET.with(|own| own.set(target));
+}
+
+/// Has [`PREEMPT_SIGNAL`] handled, for threads that call [`preempt_this_thread_by`].
+///
+/// # Errors
+///
+/// Those of `sigaction`.
+pub fn handle_preempt_signal() -> io::Result<()> {
+    set_action(
+        PREEMPT_SIGNAL,
+        on_preempt as *const () as libc::sighandler_t,
+        libc::SA_RESTART | libc::SA_ONSTACK,
+    )
+}
+
+/// Makes [`PREEMPT_SIGNAL`] call `preempt` on the interrupted thread, unless that has a target of
+/// its own ([`preempt_this_thread_by`]).
 ///
 /// System calls restart (`SA_RESTART`) where the kernel restarts any; `errno` is preserved.
 /// `preempt` decides whether there is anything to do: the signal may come late, twice, or from
@@ -49,11 +89,7 @@ static PREEMPT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
     // Release: pairs with the load in `preempt_this_thread`.
     PREEMPT.store(preempt as *mut (), Ordering::Release);
-    set_action(
-        PREEMPT_SIGNAL,
-        on_preempt as *const () as libc::sighandler_t,
-        libc::SA_RESTART | libc::SA_ONSTACK,
-    )
+    handle_preempt_signal()
 }
 
 /// Makes `signal` call `handler` with its number, on whichever thread gets it; meant for SIGINT and
@@ -121,9 +157,17 @@ extern "C" fn on_preempt(_signal: c_int) {
     keeping_errno(preempt_this_thread);
 }
 
-/// Calls the function of [`install_preempt_handler`], if there is one, as [`PREEMPT_SIGNAL`] would
-/// on the calling thread. For other signal handlers, and async-signal-safe as that function is.
+/// Calls the thread's target or the function of [`install_preempt_handler`], if there is one, as
+/// [`PREEMPT_SIGNAL`] would on the calling thread. For other signal handlers, and async-signal-safe
+/// as that function is.
 pub fn preempt_this_thread() {
+    let target = TARGET.with(Cell::get);
+    if !target.is_null() {
+        // SAFETY: it lives and does not change, by the condition of `preempt_this_thread_by`.
+        let target = unsafe { *target };
+        (target.preempt)(target.argument);
+        return;
+    }
     // Acquire: pairs with the store in `install_preempt_handler`.
     let handler = PREEMPT.load(Ordering::Acquire);
     if !handler.is_null() {

@@ -7,6 +7,7 @@
 //! - [`tidy`] checks rules on the sources that no compiler checks.
 //! - [`generate`] writes the manual page, the completions and the book's reference pages.
 //! - [`deb`] makes a Debian package, and [`dist`] makes an archive for other systems.
+//! - [`install`] installs the library for interpreters in C.
 //! - [`peers`] installs the systems that the benches compare Baton with, and [`readers`] the
 //!   programs that read the files which Baton writes.
 //! - [`cluster`] starts NATS servers for trying out.
@@ -24,6 +25,7 @@ mod cluster;
 mod deb;
 mod dist;
 mod generate;
+mod install;
 mod miri;
 mod mutants;
 mod packages;
@@ -59,6 +61,9 @@ usage: cargo xtask <command>
                           clean system
   dist                    make an archive of the interpreter and its files, for any Linux of
                           this architecture
+  install --prefix DIR [--libdir DIR]
+                          install the library for interpreters in C: headers, libbaton.a,
+                          libbaton.so.0 and a file for pkg-config
   mutants [--only TEXT] [--shard K/N]
                           put faults into the sources, each of which a test must notice;
                           --only: those whose name or file contains TEXT;
@@ -111,6 +116,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "cluster" => without_arguments(command, rest).and_then(|()| cluster::run()),
         "deb" => deb::run(rest),
         "dist" => without_arguments(command, rest).and_then(|()| dist::run()),
+        "install" => install::run(rest),
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),
         "tidy" => tidy::run_with(rest),
         "mutants" => mutants::run(rest),

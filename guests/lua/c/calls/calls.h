@@ -45,7 +45,7 @@ void baton_lua_retake_policy_in_child(void);
 
 /* warnings.c */
 /* Installs the test whether a callback from another thread waits for a listener. */
-void baton_lua_set_queued_calls_test(int (*has)(const struct baton_vm *vm));
+void baton_lua_set_queued_calls_test(int (*has)(const struct baton_lua_vm *vm));
 /* Registers the function that ends the program. It is never warned of. */
 void baton_lua_note_function_that_ends(lua_CFunction function);
 
@@ -67,7 +67,7 @@ int baton_lua_warn_blocked(struct baton_process *process);
    state does not change. */
 void baton_lua_name_call(struct baton_process *process, char *text, size_t size);
 /* Whether the delay that the monitor is about to report comes from the collector. */
-int baton_lua_has_delayed(const struct baton_vm *vm);
+int baton_lua_has_delayed(const struct baton_lua_vm *vm);
 void baton_lua_warn_thread(
     struct baton_process *holder, struct baton_process *waiter, int is_bound);
 

@@ -40,7 +40,7 @@ static lua_CFunction c_function(const TValue *value) {
 }
 
 /* The file, if the object is an open file of Lua's; else NULL. */
-static luaL_Stream *open_file(const struct baton_vm *vm, const TValue *object) {
+static luaL_Stream *open_file(const struct baton_lua_vm *vm, const TValue *object) {
   luaL_Stream *stream;
   if (!ttisfulluserdata(object) || uvalue(object)->metatable == NULL ||
       uvalue(object)->metatable != vm->files)
@@ -56,14 +56,14 @@ static int is_on_disk(FILE *file) {
 
 /* Whether the process may give way to the daemon here, in the middle of a collection. */
 static int may_give_way(const struct baton_process *process) {
-  const struct baton_vm *vm = process->vm;
+  const struct baton_lua_vm *vm = process->vm;
   if (vm->closing || vm->ending || process == vm->hook_process || process == vm->finalizer)
     return 0;
   if (process->criticals > 0 || process->foreign_states > 0 || process->cooperative) return 0;
   return baton_lua_is_on_own_stack(process);
 }
 
-static int is_preemptive(const struct baton_vm *vm) {
+static int is_preemptive(const struct baton_lua_vm *vm) {
   double value = 1;
   const char *text;
   baton_parameter(vm->executor, "preemptive", &value, &text);
@@ -109,7 +109,7 @@ static enum conduct conduct_of(struct baton_process *process, const TValue *fina
 
 /* Takes the object that `link` points to from the list, as udata2finalize of lgc.c does. It may do
    so at any time, even when a sweep is about to continue behind the object. */
-static GCObject *take(struct baton_vm *vm, global_State *g, GCObject **link) {
+static GCObject *take(struct baton_lua_vm *vm, global_State *g, GCObject **link) {
   GCObject *object = *link;
   if (g->sweepgc == &object->next) g->sweepgc = link;
   if (vm->seen_last == object) vm->seen_last = NULL;
@@ -140,7 +140,7 @@ static void call(lua_State *L, void *unused) {
 }
 
 /* Calls the finalizer of the object that `link` points to, as GCTM of lgc.c does. */
-static void finalize(lua_State *L, struct baton_vm *vm, GCObject **link) {
+static void finalize(lua_State *L, struct baton_lua_vm *vm, GCObject **link) {
   global_State *g = G(L);
   const lu_byte allows_hooks = L->allowhook, stop = g->gcstp & GCSTPGC;
   const unsigned short is_finalizing = L->ci->callstatus & CIST_FIN;
@@ -191,11 +191,11 @@ static void await_first(lua_State *L, struct baton_process *process) {
    ends with the program. */
 static int run_finalizers(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   for (;;) {
     struct baton_wake wake;
-    baton_enter(L);
+    baton_lua_enter(L);
     while (G(L)->tobefnz != NULL) {
       await_first(L, process);
       if (G(L)->tobefnz != NULL) finalize(L, vm, &G(L)->tobefnz);
@@ -203,11 +203,11 @@ static int run_finalizers(lua_State *L) {
     vm->finalizing = 0;
     baton_queue_wake_all(vm->executor, vm->finalized_queue);
     if (vm->heir == process) {
-      baton_leave(L);
+      baton_lua_leave(L);
       return 0;
     }
     wake = baton_queue_wait(vm->executor, vm->finalizer_queue, BATON_FOREVER);
-    baton_leave(L);
+    baton_lua_leave(L);
     baton_lua_after_wait(L, process, wake);
   }
 }
@@ -241,14 +241,14 @@ static void call_start(lua_State *L, void *unused) {
 }
 
 /* Returns 0 if there is no memory for a daemon. The collector is stopped. */
-static int has_daemon(lua_State *L, struct baton_vm *vm) {
+static int has_daemon(lua_State *L, struct baton_lua_vm *vm) {
   if (vm->finalizer != NULL && vm->finalizer->outcome == BATON_ALIVE) return 1;
   if (luaD_pcall(L, call_start, NULL, savestack(L, L->top.p), 0) == LUA_OK) return 1;
   L->top.p--;
   return 0;
 }
 
-static void wake_daemon(struct baton_vm *vm, const struct baton_process *caller) {
+static void wake_daemon(struct baton_lua_vm *vm, const struct baton_process *caller) {
   const int priority = baton_priority(vm->executor, caller->sched_id);
   if (!vm->finalizing || baton_priority(vm->executor, vm->finalizer->sched_id) < priority)
     baton_set_priority(vm->executor, vm->finalizer->sched_id, priority);
@@ -263,7 +263,7 @@ static void wake_daemon(struct baton_vm *vm, const struct baton_process *caller)
 ** ======================================================= */
 
 int baton_lua_defer_finalizer(lua_State *L, struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   global_State *g = G(L);
   GCObject *object = gcvalue(s2v(L->top.p - 1));
   const void *awaited;
@@ -289,7 +289,7 @@ int baton_lua_defer_finalizer(lua_State *L, struct baton_process *process) {
 /* Calls the guest's own finalizers that never wait, as they may free much memory. The others keep
    their places. */
 static void call_those_that_never_wait(lua_State *L, struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   GCObject **link = vm->seen_last != NULL ? &((GCObject *)vm->seen_last)->next : &G(L)->tobefnz;
   while (*link != NULL) {
     const void *awaited;
@@ -314,7 +314,7 @@ void baton_lua_leave_finalizers(lua_State *L, struct baton_process *process) {
 /* Yields once to the daemon. The C function that this interrupts keeps its object in use
    meanwhile. */
 void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   struct baton_use interrupted;
   void *object = process->object;
   const lua_CFunction object_of = process->object_of;
@@ -333,10 +333,10 @@ void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process) {
 #define MOMENT 1000000
 
 void baton_lua_await_finalizers(lua_State *L, struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   int slices;
   if (!may_give_way(process)) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   for (slices = 0; slices < MOST_SLICES && baton_lua_is_finalizing(vm) && !process->killed &&
        !process->interrupted;
        slices++) {
@@ -348,7 +348,7 @@ void baton_lua_await_finalizers(lua_State *L, struct baton_process *process) {
     else
       break; /* it waits for a process, perhaps for the caller */
   }
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* }====================================================== */

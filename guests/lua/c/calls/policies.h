@@ -26,7 +26,7 @@ struct baton_built_in_policy {
 */
 struct baton_turns {
   const struct baton_turn *turn; /* atomic; made when it is first needed */
-  const struct baton_vm *owner;  /* atomic; the VM that has the turn, or NULL */
+  const struct baton_lua_vm *owner;  /* atomic; the VM that has the turn, or NULL */
   unsigned calls;                /* calls of the owner that have not returned */
 };
 

@@ -52,20 +52,20 @@ static const struct baton_turn *turn_of(struct baton_turns *turns, const char *n
   return turn;
 }
 
-static const struct baton_vm *owner_of(const struct baton_turns *turns) {
+static const struct baton_lua_vm *owner_of(const struct baton_turns *turns) {
   /* Relaxed: a VM reads its own address only if it wrote it. */
   return __atomic_load_n(&turns->owner, __ATOMIC_RELAXED);
 }
 
 int baton_turns_are_others(const struct baton_process *process, const struct baton_turns *turns) {
-  const struct baton_vm *owner = owner_of(turns);
+  const struct baton_lua_vm *owner = owner_of(turns);
   /* Relaxed: as in turn_on */
   return __atomic_load_n(&baton_turns_are_on, __ATOMIC_RELAXED) && owner != NULL &&
       owner != process->vm;
 }
 
 /* While the state is being closed, no process waits any more. So its thread does. */
-static void take_without_waiting(const struct baton_vm *vm, const struct baton_turn *turn) {
+static void take_without_waiting(const struct baton_lua_vm *vm, const struct baton_turn *turn) {
   const struct timespec moment = {0, 200000};
   while (!baton_turn_try(turn)) {
     if (baton_simulated)

@@ -11,10 +11,10 @@
 
 /* Installed by higher folders: whether a callback from another thread waits for a listener, and the
    function that ends the program. */
-static int (*has_queued_calls)(const struct baton_vm *vm);
+static int (*has_queued_calls)(const struct baton_lua_vm *vm);
 static lua_CFunction function_that_ends;
 
-void baton_lua_set_queued_calls_test(int (*has)(const struct baton_vm *vm)) {
+void baton_lua_set_queued_calls_test(int (*has)(const struct baton_lua_vm *vm)) {
   has_queued_calls = has;
 }
 
@@ -100,7 +100,7 @@ static void warn_of_module(struct baton_process *process, const lua_State *L, co
 ** The collector
 ** ======================================================= */
 
-int baton_lua_has_delayed(const struct baton_vm *vm) { return vm->collector_caused_delay; }
+int baton_lua_has_delayed(const struct baton_lua_vm *vm) { return vm->collector_caused_delay; }
 
 static int warn_of_collector(void) {
   static int was_warned;

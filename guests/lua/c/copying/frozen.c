@@ -148,11 +148,11 @@ static struct baton_frozen_heap *heap_of(lua_State *L) {
 static void press_collector(lua_State *L, const struct baton_image *image) {
   global_State *g = G(L);
   l_mem size = (l_mem)image->size;
-  baton_enter(L);
+  baton_lua_enter(L);
   if (size > (l_mem)(gettotalbytes(g) / 8)) size = (l_mem)(gettotalbytes(g) / 8);
   luaE_setdebt(g, g->GCdebt + size);
   luaC_checkGC(L);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* A reference to an image, and the table in it that is to be pushed. */
@@ -233,10 +233,10 @@ static void push_table(lua_State *L, const struct baton_frozen_table *table) {
 static void push_cell(lua_State *L, const struct baton_view *view, const struct baton_cell *cell) {
   const struct baton_frozen_string *string;
   int is_given;
-  baton_enter(L);
+  baton_lua_enter(L);
   is_given = baton_frozen_give(G(L), view, cell, s2v(L->top.p));
   if (is_given) L->top.p++;
-  baton_leave(L);
+  baton_lua_leave(L);
   if (is_given) return;
   switch (cell->tag) {
     case LUA_VTABLE: push_table(L, baton_table_at(view->image, cell->as.offset)); break;
@@ -244,9 +244,9 @@ static void push_cell(lua_State *L, const struct baton_view *view, const struct 
     case LUA_VCCL:
       string = baton_string_at(view->image, cell->as.offset);
       lua_pushlstring(L, string->bytes, string->length);
-      baton_enter(L);
+      baton_lua_enter(L);
       setobj2s(L, L->top.p - 1, baton_copy_function_named(L, s2v(L->top.p - 1)));
-      baton_leave(L);
+      baton_lua_leave(L);
       break;
     default:
       string = baton_string_at(view->image, cell->as.offset);
@@ -298,9 +298,9 @@ static int index_frozen(lua_State *L) {
   const struct baton_view *view = check_view(L);
   const struct baton_cell *cell;
   lua_settop(L, 2);
-  baton_enter(L);
+  baton_lua_enter(L);
   cell = baton_frozen_find(L, view, s2v(L->top.p - 1));
-  baton_leave(L);
+  baton_lua_leave(L);
   if (cell != NULL)
     push_cell(L, view, cell);
   else if (view->table->class_name != 0)
@@ -363,7 +363,7 @@ static int next_of_frozen(lua_State *L) {
   uint32_t place;
   int is_given = 0;
   lua_settop(L, 2);
-  baton_enter(L);
+  baton_lua_enter(L);
   place = place_behind(L, view, s2v(L->top.p - 1));
   if (place != UINT32_MAX) value = value_from(view->table, place, &key);
   if (value != NULL) {
@@ -371,7 +371,7 @@ static int next_of_frozen(lua_State *L) {
         baton_frozen_give(G(L), view, value, s2v(L->top.p + 1));
     if (is_given) L->top.p += 2;
   }
-  baton_leave(L);
+  baton_lua_leave(L);
   if (is_given) return 2;
   if (place == UINT32_MAX) return luaL_error(L, "invalid key to 'next'");
   if (value == NULL) {

@@ -227,7 +227,7 @@ static int push_userdata(lua_State *L) {
 static int read_block(struct baton_reader *r, GCObject **many) {
   lua_State *L = r->L;
   int status;
-  baton_enter(L);
+  baton_lua_enter(L);
   status = walk_uncollected(r);
   if (l_likely(status == LUA_OK)) {
     if (l_unlikely(r->unknown != NULL)) {
@@ -240,7 +240,7 @@ static int read_block(struct baton_reader *r, GCObject **many) {
     free(many);
     luaC_checkGC(L); /* last, as finalizers run */
   }
-  baton_leave(L);
+  baton_lua_leave(L);
   return status;
 }
 
@@ -286,9 +286,9 @@ int baton_copy_in(lua_State *L, struct baton_block *block) {
       return lua_error(L);
     }
     anchor = lua_gettop(L);
-    baton_enter(L);
+    baton_lua_enter(L);
     r.userdata = hvalue(s2v(L->top.p - 1));
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   read_with_memory(&r);
   if (l_unlikely(r.unknown != NULL))

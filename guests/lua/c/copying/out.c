@@ -264,10 +264,10 @@ static enum baton_copy_status hold_by_kind(
   setuvalue(L, &value, gco2u(object));
   setobj2s(L, L->top.p, &value);
   L->top.p++;
-  baton_leave(L);
+  baton_lua_leave(L);
   status = hold_top(w, reference);
   lua_pop(L, 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   return status == BATON_COPIED ? status : refuse(w, &value, w->objects[number].parent);
 }
 
@@ -337,7 +337,7 @@ static struct baton_block *copy_with_memory(
   int is_retry = 0;
   luaL_checkstack(L, LUA_MINSTACK, NULL); /* for the functions of kinds */
   for (;;) {
-    baton_enter(L);
+    baton_lua_enter(L);
     w->first = s2v(L->ci->func.p + first);
     block = copy(w, &status);
     if (l_unlikely(status == BATON_REFUSED)) {
@@ -345,7 +345,7 @@ static struct baton_block *copy_with_memory(
       baton_copy_explain(w, verb, name, message);
     }
     baton_met_end(w);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (l_likely(block != NULL)) return block;
     baton_block_free(w->block);
     if (status == BATON_REFUSED) break;

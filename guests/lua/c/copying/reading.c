@@ -24,11 +24,11 @@ static inline GCObject *find_cached(struct baton_frozen_heap *heap, const void *
 void baton_frozen_note(lua_State *L, struct baton_frozen_heap *heap, const void *part) {
   struct baton_cached *entry = entry_of(heap, part);
   if (heap->collections == NULL) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   entry->part = part;
   entry->object = gcvalue(s2v(L->top.p - 1));
   entry->collection = *heap->collections;
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 static inline uint64_t word_at(const char *bytes) {

@@ -325,7 +325,7 @@ static struct baton_breakpoint *new_breakpoint(
 
 int baton_debugger_set_breakpoints(const char *path, const struct baton_breakpoint_wish *wishes,
     size_t count, baton_breakpoint_placed *placed, void *context) {
-  const struct baton_vm *vm = baton_debugger_vm();
+  const struct baton_lua_vm *vm = baton_debugger_vm();
   struct baton_breakpoint *breakpoint;
   size_t i;
   if (vm->chunks_loading > 0) return 0;

@@ -6,10 +6,10 @@
 
 #include <stdlib.h>
 
-static struct baton_vm *program;
+static struct baton_lua_vm *program;
 static struct baton_debugged *all_debugged;
 
-struct baton_vm *baton_debugger_vm(void) { return program; }
+struct baton_lua_vm *baton_debugger_vm(void) { return program; }
 
 /* {======================================================
 ** Processes
@@ -61,7 +61,7 @@ void baton_debugger_forget_steps(void) {
   }
 }
 
-void baton_debugger_install(struct baton_vm *vm) {
+void baton_debugger_install(struct baton_lua_vm *vm) {
   program = vm;
   baton_seam_hooks.debugged_ends = end_debugged;
 }

@@ -15,7 +15,7 @@
 
 /* debugged.c */
 /* Called once, before there is a process. */
-void baton_debugger_install(struct baton_vm *vm);
+void baton_debugger_install(struct baton_lua_vm *vm);
 /* In a fork's child, whose only process this is. Inside the VM. */
 void baton_debugger_forked(struct baton_process *survivor);
 

@@ -55,7 +55,7 @@ int baton_debugger_has_breakpoints(void);
 void baton_debugger_trace_states(void);
 
 /* debugged.c. All inside the VM, but the last. */
-struct baton_vm *baton_debugger_vm(void);
+struct baton_lua_vm *baton_debugger_vm(void);
 /* What a debugger knows of a process; NULL: no memory. */
 struct baton_debugged *baton_debugger_of(struct baton_process *process);
 int baton_debugger_any_traced(void);

@@ -24,7 +24,7 @@ struct stop {
 
 /* Whether the process keeps the VM while it has stopped. */
 static int is_alone(const struct baton_process *process) {
-  const struct baton_vm *vm = process->vm;
+  const struct baton_lua_vm *vm = process->vm;
   return stops_all || baton_simulated || vm->closing || vm->hook_process == process ||
       process->foreign_states > 0 || process->criticals > 0;
 }
@@ -35,13 +35,13 @@ void baton_debugger_serve(lua_State *L, struct baton_process *process, int alone
   for (;;) {
     struct baton_wake wake = {BATON_DONE, 0, 0};
     if (baton_debug_serve(process->id, process)) return;
-    baton_enter(L);
+    baton_lua_enter(L);
     if (alone)
       baton_debug_await(process->id);
     else
       wake = baton_semaphore_wait(executor, debugged->semaphore, BATON_FOREVER);
     if (wake.reason == BATON_INTERRUPTED) process->interrupted = 1;
-    baton_leave(L);
+    baton_lua_leave(L);
     if (wake.reason != BATON_DONE || process->killed) {
       baton_debug_goes_on(process->id);
       return;
@@ -77,9 +77,9 @@ static void stop_here(lua_State *L, void *argument) {
   if (is_error) lua_pop(L, 1);
   baton_debugger_serve(L, process, stop->is_alone);
   if (stops_all && !baton_simulated) { /* timers have stood still, too */
-    baton_enter(L);
+    baton_lua_enter(L);
     baton_postpone(process->vm->executor, baton_now() - since);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   baton_debugger_forget_values(L, debugged);
   process->in_debugger = BATON_NOT_IN_DEBUGGER;

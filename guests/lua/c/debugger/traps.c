@@ -196,7 +196,7 @@ void baton_debugger_await_start(lua_State *L) {
   baton_debug_stopped(process->id, process, 0, 1, "start", 0, "", 0);
   baton_debugger_serve(L, process, 1);
   process->in_debugger = BATON_NOT_IN_DEBUGGER;
-  baton_enter(L);
+  baton_lua_enter(L);
   /* Breakpoints may have been set, and a pause requested, before there was a state. */
   if (baton_debugger_traces != BATON_TRACES_NOTHING) baton_debugger_trace_states();
   if (process->debugged->step == BATON_STEP_IN) { /* stop at the first instruction */
@@ -205,7 +205,7 @@ void baton_debugger_await_start(lua_State *L) {
   } else if (process->debugged->pauses) {
     baton_debugger_pause(process);
   }
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* }====================================================== */

@@ -96,14 +96,14 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_incoming_
   ** enter after a retake; the frame's mark ensures it afterwards.
   */
   process->calls_back = 1;
-  baton_enter(L);
+  baton_lua_enter(L);
   process->calls_back = 0;
   baton_lua_mark_frame(L, 1);
   if (process->ffi_call != NULL) process->ffi_call->called_back = 1;
   /* Relaxed: the VM lock orders it with `callback_free` */
   is_living = __atomic_load_n(&callback->is_living, __ATOMIC_RELAXED);
   if (is_living) callback->in_use++;
-  baton_leave(L);
+  baton_lua_leave(L);
   if (!is_living) { /* another process freed it while this call waited to enter */
     baton_ffi_refuse(callback, "a callback that was freed meanwhile");
     return;
@@ -116,9 +116,9 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_incoming_
     lua_pushliteral(L, "stack overflow (callback)");
     status = LUA_ERRRUN;
   }
-  baton_enter(L);
+  baton_lua_enter(L);
   callback->in_use--;
-  baton_leave(L);
+  baton_lua_leave(L);
   if (status == LUA_OK) return;
   memset(incoming->result, 0, callback->result_size);
   keep_error(L, process);
@@ -198,9 +198,9 @@ static struct ffi_callback *make_callback(
   if (type->flags & FFI_IS_VARIADIC)
     luaL_error(L, "a callback takes a fixed number of arguments; '%s' does not", type->name);
   baton_lua_check_memory(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   prepared = baton_ffi_prepare(vm->state, type, NULL, 0, &message);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (prepared == NULL) baton_ffi_raise(L, message);
   baton_ffi_open_callback_queue(L, vm);
   callback = calloc(1, sizeof *callback);
@@ -354,7 +354,7 @@ void baton_ffi_open_callbacks(lua_State *L, struct ffi_vm *vm) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &passed_key);
 }
 
-int baton_ffi_may_wake(const struct baton_vm *vm) {
+int baton_ffi_may_wake(const struct baton_lua_vm *vm) {
   if (vm->timed != NULL && baton_ffi_timed_waiting(vm->timed) > 0) return 2;
   return vm->ffi != NULL && vm->ffi->callbacks != NULL;
 }

@@ -25,11 +25,11 @@ void baton_ffi_queue_call(struct ffi_incoming_call *incoming) {
     baton_ffi_refuse(incoming->callback, "while the program was ending");
 }
 
-static const struct ffi_callback_queue *queue_of(const struct baton_vm *vm) {
+static const struct ffi_callback_queue *queue_of(const struct baton_lua_vm *vm) {
   return vm->ffi != NULL ? vm->ffi->callback_queue : NULL;
 }
 
-int baton_ffi_has_queued_calls(const struct baton_vm *vm) {
+int baton_ffi_has_queued_calls(const struct baton_lua_vm *vm) {
   const struct ffi_callback_queue *queue = queue_of(vm);
   return queue != NULL && baton_ffi_queue_has_calls(queue);
 }
@@ -44,13 +44,13 @@ static void close_queue(const struct ffi_callback_queue *queue) {
   }
 }
 
-void baton_ffi_close_callback_queue(struct baton_vm *vm) {
+void baton_ffi_close_callback_queue(struct baton_lua_vm *vm) {
   const struct ffi_callback_queue *queue = queue_of(vm);
   if (queue != NULL) close_queue(queue);
 }
 
 /* In a fork's child, the foreign threads and the listeners are gone. Inside the VM. */
-void baton_ffi_forget_callback_queue(struct baton_vm *vm) {
+void baton_ffi_forget_callback_queue(struct baton_lua_vm *vm) {
   const struct ffi_callback_queue *queue = queue_of(vm);
   if (queue != NULL) baton_ffi_queue_forget(queue); /* until the next callback is made */
 }
@@ -86,9 +86,9 @@ static int await_call(lua_State *L, struct ffi_vm *vm, struct ffi_queued_call *c
   for (;;) {
     struct baton_wake wake;
     int next;
-    baton_enter(L);
+    baton_lua_enter(L);
     next = baton_ffi_queue_next(vm->callback_queue, vm->vm->executor, call, &wake);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (next != FFI_ASK_AGAIN) return next == FFI_CALL;
     baton_lua_after_wait(L, process, wake);
   }
@@ -139,9 +139,9 @@ static int listener(lua_State *L) {
   lua_pushcfunction(L, listen);
   lua_pushvalue(L, 1);
   status = lua_pcall(L, 1, 0, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   is_last = baton_ffi_queue_listener_ends(vm->callback_queue, vm->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (is_last) close_queue(vm->callback_queue); /* the program has killed them all */
   return status == LUA_OK ? 0 : lua_error(L);
 }
@@ -183,10 +183,10 @@ void baton_ffi_open_callback_queue(lua_State *L, struct ffi_vm *vm) {
   struct baton_process *process;
   if (vm->callback_queue == NULL) {
     baton_lua_check_memory(L);
-    baton_enter(L);
+    baton_lua_enter(L);
     if (vm->callback_queue == NULL) /* another process may have run while this one entered */
       vm->callback_queue = baton_ffi_queue_new(vm->vm->executor);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   if (baton_ffi_queue_is_open(vm->callback_queue) || vm->vm->closing || vm->vm->exiting) return;
   process = new_listener(L, vm, 1);

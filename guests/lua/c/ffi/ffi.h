@@ -17,14 +17,14 @@ void baton_ffi_install(void);
 
 /* callback_queue.c */
 /* Refuses callbacks from other threads from now on. Called when the program ends. */
-void baton_ffi_close_callback_queue(struct baton_vm *vm);
+void baton_ffi_close_callback_queue(struct baton_lua_vm *vm);
 /* Empties the foreign callback queue in a fork's child. Inside the VM. */
-void baton_ffi_forget_callback_queue(struct baton_vm *vm);
+void baton_ffi_forget_callback_queue(struct baton_lua_vm *vm);
 
 /* timeout.c */
-void baton_ffi_forget_timed_calls(struct baton_vm *vm);
+void baton_ffi_forget_timed_calls(struct baton_lua_vm *vm);
 /* Whether calls with a timeout are in progress, abandoned ones included. */
-int baton_ffi_is_calling(const struct baton_vm *vm);
+int baton_ffi_is_calling(const struct baton_lua_vm *vm);
 
 /* }====================================================== */
 
@@ -35,11 +35,11 @@ int baton_ffi_is_calling(const struct baton_vm *vm);
 /* callback.c */
 /* Whether a thread outside of the VM may wake a process. Returns 1 if a callback may, 2 if the end
    of a call with a timeout may, and 0 if neither may. */
-int baton_ffi_may_wake(const struct baton_vm *vm);
+int baton_ffi_may_wake(const struct baton_lua_vm *vm);
 
 /* timeout.c */
 /* The number of helper threads that cannot call back. It may be less than their real number. */
-int baton_ffi_threads(const struct baton_vm *vm);
+int baton_ffi_threads(const struct baton_lua_vm *vm);
 
 /* }====================================================== */
 

@@ -161,10 +161,10 @@ void baton_ffi_note_retaken(lua_State *L);
 
 /* callback_queue.c */
 /* Whether a callback from another thread waits for a listener. On any thread. */
-int baton_ffi_has_queued_calls(const struct baton_vm *vm);
+int baton_ffi_has_queued_calls(const struct baton_lua_vm *vm);
 
 /* timeout.c */
 /* The parameter max_threads may have changed. Inside the VM. */
-void baton_ffi_limit_changed(struct baton_vm *vm);
+void baton_ffi_limit_changed(struct baton_lua_vm *vm);
 
 #endif

@@ -33,9 +33,9 @@ static void *look_up(lua_State *L, struct ffi_vm *vm, struct library *library, c
   void *address = NULL;
   int found;
   baton_lua_check_memory(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   found = baton_ffi_symbol(vm->state, name, size, symbol);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (!found) luaL_error(L, "missing declaration of '%s'; declare it by ffi.cdef", name);
   if (symbol->type != NULL) {
     if (library->handle == NULL) {
@@ -172,9 +172,9 @@ int baton_ffi_prepare_function(lua_State *L) {
   }
   library = check_library(L, 2);
   if (library->handle == NULL) return luaL_argerror(L, 2, "the library is closed");
-  baton_enter(L);
+  baton_lua_enter(L);
   found = baton_ffi_prototype(vm->state, text, size, &symbol, &message);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (!found) baton_ffi_raise(L, message);
   address = symbol.type->kind == FFI_FUNCTION
       ? baton_ffi_library_symbol(library->handle, symbol.link_name, &message)

@@ -29,9 +29,9 @@ static int new_object(lua_State *L, struct ffi_vm *vm, const struct ffi_type *ty
     lua_Integer count = baton_ffi_check_integer(L, vm, first++);
     luaL_argcheck(L, count >= 0, first - 1, "a length of 0 or more expected");
     if (type->kind == FFI_ARRAY) (void)baton_ffi_size(L, type->element);
-    baton_enter(L);
+    baton_lua_enter(L);
     size = baton_ffi_size_with(vm->state, type, (uint64_t)count);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (size < 0) return luaL_error(L, "%I elements are too many for '%s'", count, type->name);
     if (type->kind == FFI_ARRAY)
       type = baton_ffi_derived(L, vm, type->element, FFI_TO_ARRAY, (uint64_t)count);
@@ -107,9 +107,9 @@ static int module_sizeof(lua_State *L) {
   int64_t size = cdata != NULL ? baton_ffi_whole_size(L, 1, cdata) : type->size;
   if ((type->flags & (FFI_IS_VARIABLE | FFI_IS_FLEXIBLE)) && lua_gettop(L) > 1) {
     lua_Integer count = baton_ffi_check_integer(L, vm, 2);
-    baton_enter(L);
+    baton_lua_enter(L);
     size = baton_ffi_size_with(vm->state, type, (uint64_t)count);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   if (size < 0) return 0; /* unknown: returns nothing, as LuaJIT does */
   lua_pushinteger(L, size);
@@ -133,9 +133,9 @@ static int module_offsetof(lua_State *L) {
   const char *name = luaL_checklstring(L, 2, &size);
   struct ffi_field field;
   int found;
-  baton_enter(L);
+  baton_lua_enter(L);
   found = baton_ffi_field(vm->state, type, name, size, &field);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (!found) return 0;
   lua_pushinteger(L, (lua_Integer)field.offset);
   if (field.width == 0) return 1;
@@ -339,7 +339,7 @@ static struct ffi_vm *open_vm(lua_State *L) {
   baton_ffi_keep_vm(L);
   vm->vm = process->vm;
   vm->vm->ffi = vm;
-  baton_enter(L);
+  baton_lua_enter(L);
   /* Kept until the program ends: finalizers of older objects may use its types. */
   vm->state = vm->vm->ffi_state = baton_ffi_new();
   vm->byte = known_type(vm, "char");
@@ -350,7 +350,7 @@ static struct ffi_vm *open_vm(lua_State *L) {
   vm->boolean = known_type(vm, "bool");
   vm->string = known_type(vm, "const char *");
   vm->pointer = known_type(vm, "void *");
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_ffi_open_cdata(L, vm);
   baton_ffi_open_callbacks(L, vm);
   return vm;

@@ -21,7 +21,7 @@ enum choice { CHOICE_STAY, CHOICE_MEASURE, CHOICE_OFFLOAD, CHOICE_TRY };
 /* Whether another process could run during the call, and this one can change threads. Inside the
    VM. */
 static int may_offload(const struct ffi_function *function, struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   if (vm->living <= baton_ffi_listeners(function->vm) || process->foreign_states > 0) return 0;
   return !baton_lua_has_foreign_frames(process);
 }
@@ -34,9 +34,9 @@ static void await_thread(lua_State *L, struct baton_process *process) {
       baton_lua_is_waited_for(process))
     return;
   wake = baton_wait_for_thread(process->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_after_wait(L, process, wake);
-  baton_enter(L);
+  baton_lua_enter(L);
 }
 
 static enum choice choose(struct ffi_function *function) {
@@ -50,13 +50,13 @@ void baton_ffi_ask(lua_State *L, struct ffi_function *function, struct ffi_outer
   struct baton_process *process = baton_lua_running(L);
   enum choice choice;
   if (process == NULL || process->vm->closing || baton_simulated) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   choice = choose(function);
   if (choice == CHOICE_OFFLOAD || choice == CHOICE_TRY) await_thread(L, process);
   if (choice == CHOICE_TRY) choice = choose(function); /* it may have learned meanwhile */
   if (choice != CHOICE_OFFLOAD || !may_offload(function, process) ||
       baton_lua_offload(process) != BATON_OFFLOADED)
-    baton_leave(L);
+    baton_lua_leave(L);
   if (choice != CHOICE_STAY) call->began = baton_now();
 }
 
@@ -64,7 +64,7 @@ void baton_ffi_learn(
     lua_State *L, struct ffi_function *function, const struct ffi_outer_call *call) {
   const void *executor = call->process->vm->executor;
   uint64_t took = call->began != 0 ? baton_now() - call->began : 0;
-  baton_enter(L);
+  baton_lua_enter(L);
   if (call->called_back) baton_lua_mark_frame(L, 0);
   if (call->called_back) /* counts as short: each callback would have to switch threads */
     baton_ffi_set_skip(
@@ -72,7 +72,7 @@ void baton_ffi_learn(
   else
     baton_ffi_set_skip(
         function, baton_ffi_policy_measured(function->policy, took, baton_window(executor)));
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 void baton_ffi_note_retaken(lua_State *L) {

@@ -8,20 +8,20 @@
 */
 #include "ffi/inside.h"
 
-int baton_ffi_is_calling(const struct baton_vm *vm) {
+int baton_ffi_is_calling(const struct baton_lua_vm *vm) {
   return vm->timed != NULL && baton_ffi_timed_in_progress(vm->timed);
 }
 
-int baton_ffi_threads(const struct baton_vm *vm) {
+int baton_ffi_threads(const struct baton_lua_vm *vm) {
   return vm->timed == NULL ? 0 : baton_ffi_timed_idle_helpers(vm->timed);
 }
 
-void baton_ffi_limit_changed(struct baton_vm *vm) {
+void baton_ffi_limit_changed(struct baton_lua_vm *vm) {
   if (vm->timed != NULL) baton_ffi_timed_limit_changed(vm->timed, vm->executor);
 }
 
 /* In a fork's child, which has none of the helpers. The next call makes new ones. */
-void baton_ffi_forget_timed_calls(struct baton_vm *vm) { vm->timed = NULL; }
+void baton_ffi_forget_timed_calls(struct baton_lua_vm *vm) { vm->timed = NULL; }
 
 /* Ends a call that no helper works on, and releases its arguments. */
 static void discard(lua_State *L, const struct ffi_timed_call *call) {
@@ -40,10 +40,10 @@ static void free_returned(lua_State *L, const struct ffi_timed_calls *calls) {
 static void pin_stack(lua_State *L, const struct ffi_timed_call *call) {
   int i, top;
   luaL_checkstack(L, 4, "call with a timeout");
-  baton_enter(L);
+  baton_lua_enter(L);
   setobj2s(L, L->top.p, s2v(L->ci->func.p));
   api_incr_top(L);
-  baton_leave(L);
+  baton_lua_leave(L);
   top = lua_gettop(L);
   lua_createtable(L, top, 0);
   for (i = 1; i <= top; i++) {
@@ -61,31 +61,31 @@ int baton_ffi_may_time(lua_State *L) {
 }
 
 /* The VM's calls with a timeout. May raise an error. */
-static const struct ffi_timed_calls *prepare(lua_State *L, struct baton_vm *vm) {
+static const struct ffi_timed_calls *prepare(lua_State *L, struct baton_lua_vm *vm) {
   baton_lua_check_memory(L);
   if (vm->timed != NULL) return vm->timed;
-  baton_enter(L);
+  baton_lua_enter(L);
   if (vm->timed == NULL) /* another process may have run while this one entered */
     vm->timed = baton_ffi_timed_calls_new(vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   return vm->timed;
 }
 
 static const struct ffi_timed_call *begin(lua_State *L, const struct ffi_function *function,
     const struct ffi_timed_calls *calls) {
   const struct ffi_timed_call *call;
-  baton_enter(L);
+  baton_lua_enter(L);
   call = baton_ffi_timed_begin(calls, function->vm->vm->executor, function->timeout);
-  baton_leave(L);
+  baton_lua_leave(L);
   return call;
 }
 
 static struct baton_wake await_helper(lua_State *L, const struct ffi_function *function,
     const struct ffi_timed_calls *calls, const struct ffi_timed_call *call) {
   struct baton_wake wake;
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_ffi_timed_await_helper(calls, function->vm->vm->executor, call);
-  baton_leave(L);
+  baton_lua_leave(L);
   return wake;
 }
 
@@ -95,9 +95,9 @@ static l_noret give_up(lua_State *L, const struct ffi_function *function,
     const struct ffi_timed_calls *calls, const struct ffi_timed_call *call,
     struct baton_wake wake) {
   const int is_had = wake.reason == BATON_DONE;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_ffi_timed_take_back(function->vm->vm->executor, call);
-  baton_leave(L);
+  baton_lua_leave(L);
   discard(L, call);
   if (is_had) baton_ffi_timed_release_helper(calls);
   baton_lua_after_wait(L, baton_lua_here(L), wake);
@@ -123,9 +123,9 @@ void baton_ffi_call_timed(lua_State *L, struct ffi_function *function,
       !baton_ffi_timed_start(
           calls, call, process->ffi_errno, prepared, function->address, arguments, result))
     give_up(L, function, calls, call, wake);
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_ffi_timed_await_end(calls, process->vm->executor, call, &process->ffi_errno);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (wake.reason == BATON_DONE) {
     discard(L, call);
     baton_lua_after_wait(L, process, wake); /* a kill may have come at the same time */

@@ -80,7 +80,7 @@ static const void *handle_of(const struct baton_process *process) {
   return (const char *)process - udatamemoffset(BATON_UV_COUNT);
 }
 
-static void write_processes(const struct baton_vm *vm) {
+static void write_processes(const struct baton_lua_vm *vm) {
   const struct baton_process *process;
   char title[TITLE];
   group(BATON_HEAP_PROCESSES, "(processes)");
@@ -119,7 +119,7 @@ static void write_metatables(const global_State *g) {
     if (g->mt[i] != NULL) baton_heap_part(names[i], g->mt[i], 0);
 }
 
-static void write_roots(const struct baton_vm *vm, const global_State *g) {
+static void write_roots(const struct baton_lua_vm *vm, const global_State *g) {
   static const char table[] = "(table of strings)";
   const Table *registry = hvalue(&g->l_registry);
   group(BATON_HEAP_ROOT, "(root)");
@@ -146,7 +146,7 @@ static void write_roots(const struct baton_vm *vm, const global_State *g) {
 /* }====================================================== */
 
 int baton_lua_write_heap(const struct baton_process *process, int descriptor) {
-  const struct baton_vm *vm = process->vm;
+  const struct baton_lua_vm *vm = process->vm;
   const global_State *g = process->global;
   struct totals totals = {0, 0};
   baton_heap_prepare(g);

@@ -35,7 +35,7 @@ static int await_end(const void *command) {
   watch.descriptor = (uint32_t)descriptor;
   watch.wants = BATON_WANTS_READ;
   L = baton_lua_innermost(process);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
   process->awaits_command = 1;
   while ((why = baton_wait_ready(process->vm->executor, &watch, 1, BATON_NO_DEADLINE,
@@ -45,7 +45,7 @@ static int await_end(const void *command) {
   }
   process->awaits_command = 0;
   baton_lua_end_hold(process);
-  baton_leave(L);
+  baton_lua_leave(L);
   close(descriptor);
   return why != BATON_KILLED || !process->vm->ending;
 }

@@ -55,11 +55,11 @@ static void use(lua_State *L, void *object) {
       refuse_if_left_behind(L, process, object);
       return;
     }
-    baton_enter(L);
+    baton_lua_enter(L);
     others_ran |= baton_lua_wait_for_object(L, process, object);
     process->object = object;
     process->object_of = function;
-    baton_leave(L);
+    baton_lua_leave(L);
   } while (others_ran);
 }
 

@@ -71,11 +71,11 @@ static int leave_poller(lua_State *L, FILE *file) {
   const struct baton_process *process = baton_lua_here(L);
   int is_free;
   if (process == NULL) return 1;
-  baton_enter(L);
+  baton_lua_enter(L);
   is_free = !baton_lua_is_busy(process, file);
   if (is_free && fileno(file) >= 0)
     baton_descriptor_closes(process->vm->executor, (uint32_t)fileno(file));
-  baton_leave(L);
+  baton_lua_leave(L);
   return is_free;
 }
 

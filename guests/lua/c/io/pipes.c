@@ -14,7 +14,7 @@ struct daemons_pipe {
   FILE *file;
 };
 
-static struct daemons_pipe **find_pipe(struct baton_vm *vm, const FILE *file) {
+static struct daemons_pipe **find_pipe(struct baton_lua_vm *vm, const FILE *file) {
   struct daemons_pipe **link = &vm->daemons_pipes;
   while (*link != NULL && (*link)->file != file) link = &(*link)->next;
   return link;
@@ -34,11 +34,11 @@ FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
     errno = error;
     return file;
   }
-  baton_enter(L);
+  baton_lua_enter(L);
   pipe->file = file;
   pipe->next = process->vm->daemons_pipes;
   process->vm->daemons_pipes = pipe;
-  baton_leave(L);
+  baton_lua_leave(L);
   return file;
 }
 
@@ -52,11 +52,11 @@ int baton_io_pclose(lua_State *L, FILE *file) {
   const struct baton_process *process = baton_lua_here(L);
   struct daemons_pipe **link, *pipe;
   if (process == NULL) return pclose(file);
-  baton_enter(L);
+  baton_lua_enter(L);
   link = find_pipe(process->vm, file);
   pipe = *link;
   if (pipe != NULL) *link = pipe->next;
-  baton_leave(L);
+  baton_lua_leave(L);
   free(pipe);
   if (!process->vm->closing) return pclose(file);
   if (baton_lua_is_busy(process, file)) return 0;

@@ -46,12 +46,12 @@ static void await_input(FILE *file) {
   watch.descriptor = (uint32_t)descriptor;
   watch.wants = BATON_WANTS_READ;
   L = baton_lua_innermost(process);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_use_begins(&process->use, process, file);
   why = baton_wait_ready(
       process->vm->executor, &watch, 1, BATON_NO_DEADLINE, baton_lua_is_readable, &descriptor);
   baton_lua_use_ends(&process->use);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (why < 0) return; /* it cannot wait for this descriptor */
   wake.reason = (uint32_t)why;
   baton_lua_after_wait(L, process, wake);

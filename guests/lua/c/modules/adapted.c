@@ -24,9 +24,9 @@ static int await(lua_State *L) {
     if (baton_lua_is_ready(descriptor, writes)) {
       why = BATON_DONE;
     } else {
-      baton_enter(L);
+      baton_lua_enter(L);
       why = baton_lua_await_descriptor(process, descriptor, writes, deadline);
-      baton_leave(L);
+      baton_lua_leave(L);
     }
   }
   if (why < 0) return 0;
@@ -50,14 +50,14 @@ static int hold_kills(lua_State *L) {
   struct baton_process *process = baton_lua_caller(L);
   const int arguments = lua_gettop(L) - 1;
   struct baton_mark mark;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_call(L, arguments, LUA_MULTRET);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_end_hold(process);
   if (process->killed) baton_lua_arm(L);
-  baton_leave(L);
+  baton_lua_leave(L);
   return lua_gettop(L);
 }
 

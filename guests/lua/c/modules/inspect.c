@@ -95,14 +95,14 @@ static int trace(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   lua_settop(L, 2);
   lua_insert(L, 1); /* the path stays below the results */
-  baton_enter(L);
+  baton_lua_enter(L);
   begin = baton_begin_trace(executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   status = lua_pcall(L, 0, LUA_MULTRET, 0);
   if (getpid() != pid) return status == LUA_OK ? lua_gettop(L) - 1 : lua_error(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   events = baton_end_trace(executor, begin);
-  baton_leave(L);
+  baton_lua_leave(L);
   is_written = baton_write_trace(events, path, message, sizeof message);
   if (status != LUA_OK) return lua_error(L);
   if (!is_written) return luaL_error(L, "%s", message);

@@ -117,17 +117,17 @@ static void await(lua_State *L, struct baton_process *process, struct lookup *lo
   while (!atomic_load_explicit(&lookup->is_done, memory_order_acquire)) {
     struct baton_wake wake = {0, 0, 0};
     int why;
-    baton_enter(L);
+    baton_lua_enter(L);
     why = baton_lua_await_descriptor(process, lookup->done, 0, BATON_NO_DEADLINE);
     if (why != BATON_DONE || process->killed || process->interrupted) {
       release(lookup);
-      baton_leave(L);
+      baton_lua_leave(L);
       if (why < 0) luaL_error(L, "a look-up of a name cannot be waited for");
       wake.reason = (uint32_t)why;
       baton_lua_after_wait(L, process, wake);
       luaL_error(L, "a look-up of a name was given up");
     }
-    baton_leave(L);
+    baton_lua_leave(L);
   }
 }
 

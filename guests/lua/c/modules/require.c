@@ -68,10 +68,10 @@ static int running(lua_State *L) {
     is_main = lua_isthread(L, -1);
     lua_pop(L, 1);
     if (is_main) {
-      baton_enter(L);
+      baton_lua_enter(L);
       setthvalue(L, s2v(L->top.p - 1), process->L);
       process->shows_thread = 1;
-      baton_leave(L);
+      baton_lua_leave(L);
     }
   }
   lua_pushboolean(L, is_main);
@@ -180,9 +180,9 @@ static int wait_while_loading(lua_State *L, struct baton_process *caller, const 
     baton_lua_push_process(L, loader); /* keeps it alive while `waiting_for` names it */
     caller->waiting_for = loader;
     caller->wanted = name;
-    baton_enter(L);
+    baton_lua_enter(L);
     wake = baton_queue_wait(caller->vm->executor, caller->vm->require_queue, BATON_FOREVER);
-    baton_leave(L);
+    baton_lua_leave(L);
     caller->waiting_for = NULL;
     lua_pop(L, 1);
     baton_lua_after_wait(L, caller, wake);
@@ -214,7 +214,7 @@ static void load_listed(lua_State *L, void *load) {
 }
 
 /* Ends a load and wakes the processes that wait for it; they check again. Inside the VM. */
-static void end_load(struct baton_vm *vm, struct baton_load *load) {
+static void end_load(struct baton_lua_vm *vm, struct baton_load *load) {
   struct baton_load **link = &vm->loads;
   while (*link != load) link = &(*link)->next;
   *link = load->next;
@@ -227,18 +227,18 @@ static void end_load(struct baton_vm *vm, struct baton_load *load) {
 ** variables. lua_pcall cannot do it: message handlers must run where the error is raised.
 */
 static void load_for_all(lua_State *L, struct baton_process *caller, const char *name) {
-  struct baton_vm *vm = caller->vm;
+  struct baton_lua_vm *vm = caller->vm;
   struct baton_load load = {NULL, caller, name};
   int status;
-  baton_enter(L);
+  baton_lua_enter(L);
   load.next = vm->loads;
   vm->loads = &load;
-  baton_leave(L);
+  baton_lua_leave(L);
   status = luaD_rawrunprotected(L, load_listed, &load);
-  if (status == LUA_OK) baton_enter(L); /* an error is caught inside the VM */
+  if (status == LUA_OK) baton_lua_enter(L); /* an error is caught inside the VM */
   end_load(vm, &load);
   if (status != LUA_OK) luaD_throw(L, status);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* In a fork's child, the loads of the other processes never end: removes them. */

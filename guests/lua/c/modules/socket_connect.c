@@ -131,9 +131,9 @@ static void let_go(lua_State *L, int *held) {
   const struct baton_process *process = baton_lua_running(L);
   if (*held < 0) return;
   if (process != NULL) {
-    baton_enter(L);
+    baton_lua_enter(L);
     baton_descriptor_closes(process->vm->executor, (uint32_t)*held);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   close(*held);
   *held = -1;

@@ -70,9 +70,9 @@ void baton_socket_wait_if_drained(lua_State *L, struct baton_try *call) {
     return;
   /* read first: an event that comes after the check below renews the registration */
   call->harvests = baton_harvests(call->process->vm->executor);
-  baton_enter(L);
+  baton_lua_enter(L);
   is_drained = socket->news >= 0 && baton_socket_news(call) == socket->news;
-  baton_leave(L);
+  baton_lua_leave(L);
   if (is_drained) (void)baton_socket_wait(L, call, BATON_WANTS_READ);
 }
 
@@ -85,9 +85,9 @@ int baton_socket_may_be_drained(lua_State *L, struct baton_try *call) {
       socket->receiving != 1 || baton_socket_is_at_once(socket) || baton_simulated ||
       !call->class->may_be_tcp)
     return 0;
-  baton_enter(L);
+  baton_lua_enter(L);
   are_many = baton_runnable_count(call->process->vm->executor) >= MANY;
-  baton_leave(L);
+  baton_lua_leave(L);
   return are_many;
 }
 
@@ -136,16 +136,16 @@ int baton_socket_is_drained(lua_State *L, struct baton_try *call) {
   if (has_buffered(L, call)) return 0;
   read = read_since(L, call);
   if (!(read > 0 && read < SHORT)) return 0;
-  baton_enter(L);
+  baton_lua_enter(L);
   is_same = baton_socket_news(call) == socket->news_before;
-  baton_leave(L);
+  baton_lua_leave(L);
   return is_same && is_tcp(socket);
 }
 
 void baton_socket_note_news(lua_State *L, struct baton_try *call) {
-  baton_enter(L);
+  baton_lua_enter(L);
   call->news = baton_socket_news(call);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 void baton_socket_note_attempt(const struct baton_try *call, int is_sole, int would_wait) {

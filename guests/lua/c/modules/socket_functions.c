@@ -82,12 +82,12 @@ static int select_on(lua_State *L, struct baton_process *process, uint64_t deadl
     watch_objects(L, &watches, SELECT_WATCHES, 1, BATON_WANTS_READ);
     watch_objects(L, &watches, SELECT_WATCHES, 2, BATON_WANTS_WRITE);
     if (watches.count > 0 && baton_simulated) baton_socket_refuse_simulated(L);
-    baton_enter(L);
+    baton_lua_enter(L);
     if (watches.count == 0)
       why = (int)baton_sleep_until(vm, deadline).reason;
     else
       why = baton_await_ready(vm, watches.all, watches.count, 0, call.harvests, deadline);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (why < 0) luaL_error(L, "a descriptor given to select cannot be waited for");
     wake.reason = (uint32_t)why;
     baton_lua_after_wait(L, process, wake);
@@ -121,10 +121,10 @@ static int socket_sleep(lua_State *L) {
   struct baton_wake wake;
   if (process == NULL || !baton_lua_may_wait_here(process) || !(seconds > 0))
     return baton_socket_call_through(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_sleep_until(process->vm->executor,
       seconds < 9.0e9 ? baton_now() + (uint64_t)(seconds * 1e9) : BATON_NO_DEADLINE);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_after_wait(L, process, wake);
   return 0;
 }

@@ -75,9 +75,9 @@ static const char *begin(lua_State *L, struct baton_try *call, int kind) {
   if (call->socket->waits > 0 || call->socket->holders[BATON_RECEIVES] != NULL ||
       call->socket->holders[BATON_SENDS] != NULL)
     return "a process waits for it";
-  baton_enter(L);
+  baton_lua_enter(L);
   is_busy = baton_lua_is_busy(call->process, lua_touserdata(L, 1));
-  baton_leave(L);
+  baton_lua_leave(L);
   return is_busy ? "a call of another process uses it" : NULL;
 }
 
@@ -184,17 +184,17 @@ static int attach(lua_State *L) {
 
 static lu_byte stop_collector(lua_State *L) {
   lu_byte before;
-  baton_enter(L);
+  baton_lua_enter(L);
   before = G(L)->gcstp & GCSTPUSR;
   G(L)->gcstp |= GCSTPUSR;
-  baton_leave(L);
+  baton_lua_leave(L);
   return before;
 }
 
 static void restart_collector(lua_State *L, lu_byte before) {
-  baton_enter(L);
+  baton_lua_enter(L);
   G(L)->gcstp = cast_byte((G(L)->gcstp & ~GCSTPUSR) | before);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* Called in the middle of a copy. So no finalizer may run, and no error may be raised. */

@@ -77,9 +77,9 @@ static void begin_descriptor(lua_State *L, struct baton_try *call, int descripto
   call->socket->news_before = -1;
   call->socket->protocol = -1;
   if (descriptor < 0) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* Called at the first call of a method. Reads the object's timeouts, and sets them to 0. */
@@ -146,9 +146,9 @@ void baton_socket_closes(lua_State *L, struct baton_try *call) {
   socket->descriptor = -1;
   socket->is_drained = 0;
   if (descriptor < 0) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_descriptor_closes(call->process->vm->executor, (uint32_t)descriptor);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* }====================================================== */
@@ -233,14 +233,14 @@ int baton_socket_try(lua_State *L, struct baton_try *call, int count) {
   const int top = lua_gettop(L);
   int i;
   if (count >= LUA_MINSTACK - 1) luaL_checkstack(L, count + 1, "too many arguments");
-  baton_enter(L);
+  baton_lua_enter(L);
   setobj2s(L, L->top.p, upvalue(L, BATON_UV_ORIGINAL));
   L->top.p++;
   for (i = 1; i <= count; i++) {
     setobjs2s(L, L->top.p, L->ci->func.p + i);
     L->top.p++;
   }
-  baton_leave(L);
+  baton_lua_leave(L);
   if (call->process != NULL) call->harvests = baton_harvests(call->process->vm->executor);
   lua_call(L, count, LUA_MULTRET);
   return lua_gettop(L) - top;
@@ -307,9 +307,9 @@ int baton_socket_is_at_once(const struct baton_socket *socket) {
 static int await_close(lua_State *L, struct baton_try *call) {
   enum { MOMENT = 100000 }; /* nanoseconds */
   struct baton_wake wake;
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_sleep_until(call->process->vm->executor, baton_now() + MOMENT);
-  baton_leave(L);
+  baton_lua_leave(L);
   (void)baton_lua_after_wait(L, call->process, wake);
   return 1;
 }
@@ -321,7 +321,7 @@ static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint
   int64_t news;
   int why;
   if (call->socket->descriptor < 0) return await_close(L, call);
-  baton_enter(L);
+  baton_lua_enter(L);
   news = baton_socket_news(call);
   call->socket->waits++;
   why = baton_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
@@ -330,7 +330,7 @@ static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint
     call->socket->is_drained = 1;
     call->socket->news = news;
   }
-  baton_leave(L);
+  baton_lua_leave(L);
   if (why < 0)
     luaL_error(L, "the socket cannot be waited for: its descriptor is %d", (int)watch.descriptor);
   wake.reason = (uint32_t)why;
@@ -380,17 +380,17 @@ void baton_socket_take_turn(
     lua_State *L, struct baton_try *call, struct baton_turn *turn, unsigned ways) {
   struct baton_socket *socket = call->socket;
   struct baton_process *process = call->process;
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   int way;
-  baton_enter(L);
+  baton_lua_enter(L);
   while (is_taken(socket, process, ways)) {
     struct baton_wake wake;
     socket->waiting++;
     wake = baton_queue_wait(vm->executor, vm->object_queue, BATON_FOREVER);
     socket->waiting--;
-    baton_leave(L);
+    baton_lua_leave(L);
     baton_lua_after_wait(L, process, wake);
-    baton_enter(L);
+    baton_lua_enter(L);
   }
   if (socket->forks != vm->forks) {
     socket->forks = vm->forks;
@@ -404,13 +404,13 @@ void baton_socket_take_turn(
   turn->ways = ways;
   turn->mark.ends = end_turn;
   baton_lua_put_turn(process, &turn->mark);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 void baton_socket_give_turn_back(lua_State *L, struct baton_turn *turn) {
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_drop_turn(turn->process);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* }====================================================== */

@@ -19,9 +19,9 @@ static int timer_new(lua_State *L) {
   baton_lua_take_options(L);
   due = check_due(L, 1);
   handle = baton_lua_new_handle(L, BATON_ALARM, sizeof *handle, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   handle->id = baton_alarm_new(handle->vm->executor, due);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
 }
@@ -38,19 +38,19 @@ static int timer_wait(lua_State *L) {
 static int timer_set(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_ALARM);
   uint64_t due = check_due(L, 2);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_alarm_set(handle->vm->executor, handle->id, due);
   baton_give_way(handle->vm->executor); /* to its waiters, if it is due */
-  baton_leave(L);
+  baton_lua_leave(L);
   return 0;
 }
 
 static int timer_cancel(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_ALARM);
   int was_set;
-  baton_enter(L);
+  baton_lua_enter(L);
   was_set = baton_alarm_cancel(handle->vm->executor, handle->id);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushboolean(L, was_set);
   return 1;
 }
@@ -58,9 +58,9 @@ static int timer_cancel(lua_State *L) {
 static int timer_has_fired(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_ALARM);
   int has_fired;
-  baton_enter(L);
+  baton_lua_enter(L);
   has_fired = baton_alarm_has_gone_off(handle->vm->executor, handle->id);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushboolean(L, has_fired);
   return 1;
 }

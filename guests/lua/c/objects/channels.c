@@ -67,9 +67,9 @@ struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity) {
       (struct channel *)baton_lua_new_handle(L, BATON_CHANNEL, sizeof *channel, 1);
   lua_createtable(L, FIRST_VALUES, 0);
   lua_setiuservalue(L, -2, 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   channel->handle.id = baton_channel_new(channel->handle.vm->executor, (uint64_t)capacity);
-  baton_leave(L);
+  baton_lua_leave(L);
   return channel;
 }
 
@@ -86,9 +86,9 @@ static int channel_new(lua_State *L) {
 
 static int channel_gc(lua_State *L) {
   struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
-  baton_enter(L);
+  baton_lua_enter(L);
   if (channel->source != NULL) channel->source->end(channel);
-  baton_leave(L);
+  baton_lua_leave(L);
   free(channel->free_tokens);
   channel->free_tokens = NULL;
   channel->free_count = channel->free_capacity = 0;
@@ -104,11 +104,11 @@ static int channel_send(lua_State *L) {
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "value expected (nil cannot be sent)");
   if (channel->signals != 0) luaL_error(L, "nothing can be sent to a channel of signals");
   baton_lua_check_memory_for_object(L, caller->vm, channel->handle.id);
-  baton_enter(L);
+  baton_lua_enter(L);
   token = baton_lua_store_value(L, channel, 2);
   wake = baton_channel_send(channel->handle.vm->executor, channel->handle.id, token, timeout);
   if (l_unlikely(wake.reason != BATON_DONE)) baton_lua_take_value(L, channel, token);
-  baton_leave(L);
+  baton_lua_leave(L);
   return baton_inline_push_outcome(L, baton_inline_after_wait(L, caller, wake));
 }
 
@@ -117,11 +117,11 @@ static int receive(lua_State *L, struct channel *channel, baton_timeout timeout)
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   int reason;
-  baton_enter(L);
+  baton_lua_enter(L);
   if (channel->source != NULL) channel->source->deliver(caller->vm);
   wake = baton_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
   if (l_likely(wake.reason == BATON_DONE)) baton_lua_take_value(L, channel, (uint32_t)wake.value);
-  baton_leave(L);
+  baton_lua_leave(L);
   reason = baton_inline_after_wait(L, caller, wake);
   return reason == BATON_DONE ? 1 : baton_inline_push_outcome(L, reason);
 }
@@ -146,20 +146,20 @@ static int channel_values(lua_State *L) {
 
 static int channel_close(lua_State *L) {
   struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
-  baton_enter(L);
+  baton_lua_enter(L);
   if (channel->source != NULL) channel->source->end(channel);
   baton_channel_close(channel->handle.vm->executor, channel->handle.id);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 0;
 }
 
 static int channel_length(lua_State *L) {
   struct channel *channel = (struct channel *)baton_lua_check_handle(L, BATON_CHANNEL);
   uint64_t length;
-  baton_enter(L);
+  baton_lua_enter(L);
   if (channel->source != NULL) channel->source->deliver(channel->handle.vm);
   length = baton_channel_length(channel->handle.vm->executor, channel->handle.id);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushinteger(L, (lua_Integer)length);
   return 1;
 }

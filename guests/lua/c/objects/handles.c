@@ -62,9 +62,9 @@ void baton_lua_name_object(lua_State *L, struct baton_handle *handle) {
   const char *given = lua_type(L, 2) == LUA_TSTRING ? lua_tolstring(L, 2, &length) : NULL;
   if (given == NULL) return;
   baton_lua_escape(given, length, name, sizeof name);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_set_object_name(handle->vm->executor, handle->kind, handle->id, name);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* Works for any kind of handle. */
@@ -76,9 +76,9 @@ static int handle_tostring(lua_State *L) {
     if (kind != BATON_TIMER) handle = baton_inline_test_sealed(L, 1, kind);
   if (handle == NULL) luaL_typeerror(L, 1, "object of baton.process");
   if (handle->id != 0) {
-    baton_enter(L);
+    baton_lua_enter(L);
     baton_object_name(handle->vm->executor, handle->kind, handle->id, name, sizeof name);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   lua_pushfstring(L, name[0] != '\0' ? "%s: %p (%s)" : "%s: %p", type_names[handle->kind],
       (void *)handle, name);
@@ -96,9 +96,9 @@ int baton_lua_collect_handle(lua_State *L) {
     if (kind != BATON_TIMER) handle = baton_inline_test_sealed(L, 1, kind);
   if (handle == NULL) luaL_typeerror(L, 1, "object of baton.process");
   if (handle->id != 0) {
-    baton_enter(L);
+    baton_lua_enter(L);
     baton_free(handle->vm->executor, handle->kind, handle->id);
-    baton_leave(L);
+    baton_lua_leave(L);
     handle->id = 0;
   }
   return 0;

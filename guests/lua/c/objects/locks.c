@@ -8,9 +8,9 @@
 void baton_lua_check_cycle(lua_State *L, struct baton_handle *handle) {
   char cycle[BATON_CYCLE];
   int what;
-  baton_enter(L);
+  baton_lua_enter(L);
   what = baton_closes_cycle(handle->vm->executor, handle->kind, handle->id, cycle, sizeof cycle);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (what == 2) luaL_error(L, "deadlock: %s", cycle);
   if (what == 1) lua_writestringerror("baton: warning: deadlock: %s\n", cycle);
 }
@@ -23,9 +23,9 @@ static int rwlock_new(lua_State *L) {
   struct baton_handle *handle;
   baton_lua_take_options(L);
   handle = baton_lua_new_handle(L, BATON_RWLOCK, sizeof *handle, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   handle->id = baton_rwlock_new(handle->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
 }
@@ -56,9 +56,9 @@ static int rwlock_write(lua_State *L) { return rwlock_lock(L, 1); }
 static int rwlock_unlock(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_RWLOCK);
   int refused;
-  baton_enter(L);
+  baton_lua_enter(L);
   refused = baton_rwlock_unlock(handle->vm->executor, handle->id);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (refused)
     luaL_error(L, "the lock is not held by this process (only who holds it can unlock it)");
   return 0;
@@ -77,9 +77,9 @@ static int barrier_new(lua_State *L) {
   size = luaL_checkinteger(L, 1);
   luaL_argcheck(L, size >= 1, 1, "number of processes must be positive");
   handle = baton_lua_new_handle(L, BATON_BARRIER, sizeof *handle, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   handle->id = baton_barrier_new(handle->vm->executor, (uint64_t)size);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
 }
@@ -90,9 +90,9 @@ static int barrier_wait(lua_State *L) {
   struct baton_process *caller = baton_lua_waiter(L, timeout);
   struct baton_wake wake;
   int reason;
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_barrier_wait(handle->vm->executor, handle->id, timeout);
-  baton_leave(L);
+  baton_lua_leave(L);
   reason = baton_inline_after_wait(L, caller, wake);
   if (reason != BATON_DONE || wake.value == 0) return baton_inline_push_outcome(L, reason);
   lua_pushboolean(L, 1);

@@ -16,9 +16,9 @@ static int semaphore_new(lua_State *L) {
   count = luaL_optinteger(L, 1, 0);
   luaL_argcheck(L, count >= 0, 1, "count must not be negative");
   handle = baton_lua_new_handle(L, BATON_SEMAPHORE, sizeof *handle, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   handle->id = baton_semaphore_new(handle->vm->executor, (uint64_t)count);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
 }
@@ -38,9 +38,9 @@ static int semaphore_signal(lua_State *L) {
   lua_Integer n = luaL_optinteger(L, 2, 1);
   int fits;
   luaL_argcheck(L, n >= 0, 2, "count must not be negative");
-  baton_enter(L);
+  baton_lua_enter(L);
   fits = baton_semaphore_signal(handle->vm->executor, handle->id, (uint64_t)n);
-  baton_leave(L);
+  baton_lua_leave(L);
   luaL_argcheck(L, fits, 2, "count would be more than math.maxinteger");
   return 0;
 }
@@ -48,9 +48,9 @@ static int semaphore_signal(lua_State *L) {
 static int semaphore_count(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_SEMAPHORE);
   uint64_t count;
-  baton_enter(L);
+  baton_lua_enter(L);
   count = baton_semaphore_count(handle->vm->executor, handle->id);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushinteger(L, (lua_Integer)count);
   return 1;
 }
@@ -65,9 +65,9 @@ static int mutex_new(lua_State *L) {
   struct baton_handle *handle;
   baton_lua_take_options(L);
   handle = baton_lua_new_handle(L, BATON_MUTEX, sizeof *handle, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   handle->id = baton_mutex_new(handle->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
 }
@@ -96,9 +96,9 @@ static int mutex_lock(lua_State *L) {
 
 static void unlock(lua_State *L, struct baton_handle *handle) {
   int refused;
-  baton_enter(L);
+  baton_lua_enter(L);
   refused = baton_mutex_unlock(handle->vm->executor, handle->id);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (refused)
     luaL_error(L, "the mutex is not locked by this process (only its owner can unlock it)");
 }
@@ -111,9 +111,9 @@ static int mutex_unlock(lua_State *L) {
 /* Unlocks the mutex in upvalue 1. This is the __close method of m:with. */
 static int release(lua_State *L) {
   struct baton_handle *handle = lua_touserdata(L, lua_upvalueindex(1));
-  baton_enter(L);
+  baton_lua_enter(L);
   (void)baton_mutex_unlock(handle->vm->executor, handle->id); /* f may have unlocked it */
-  baton_leave(L);
+  baton_lua_leave(L);
   return 0;
 }
 
@@ -154,9 +154,9 @@ static int condition_new(lua_State *L) {
   handle = baton_lua_new_handle(L, BATON_CONDITION, sizeof *handle, 1);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   handle->id = baton_condition_new(handle->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
 }
@@ -169,9 +169,9 @@ static int condition_wait(lua_State *L) {
   int reason;
   lua_getiuservalue(L, 1, 1);
   mutex = lua_touserdata(L, -1);
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_condition_wait(handle->vm->executor, handle->id, mutex->id, timeout);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (wake.reason == BATON_MISUSE)
     luaL_error(L, "the condition's mutex is not locked by this process");
   reason = baton_inline_after_wait(L, caller, wake);
@@ -182,9 +182,9 @@ static int condition_wait(lua_State *L) {
 
 static int condition_wake(lua_State *L, int all) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_CONDITION);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_condition_signal(handle->vm->executor, handle->id, all);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 0;
 }
 
@@ -201,9 +201,9 @@ static int event_new(lua_State *L) {
   struct baton_handle *handle;
   baton_lua_take_options(L);
   handle = baton_lua_new_handle(L, BATON_EVENT, sizeof *handle, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   handle->id = baton_event_new(handle->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_name_object(L, handle);
   return 1;
 }
@@ -219,9 +219,9 @@ static int event_wait(lua_State *L) {
 
 static int event_change(lua_State *L, int on) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_event_set(handle->vm->executor, handle->id, on);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 0;
 }
 
@@ -231,9 +231,9 @@ static int event_clear(lua_State *L) { return event_change(L, 0); }
 static int event_is_set(lua_State *L) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_EVENT);
   int on;
-  baton_enter(L);
+  baton_lua_enter(L);
   on = baton_event_is_set(handle->vm->executor, handle->id);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushboolean(L, on);
   return 1;
 }

@@ -10,7 +10,7 @@
 /* A handle: a full userdata that names an object of the scheduler. */
 struct baton_handle {
   const void *seal; /* must be first */
-  struct baton_vm *vm;
+  struct baton_lua_vm *vm;
   uint64_t id;
   int kind; /* enum baton_object */
 };
@@ -19,7 +19,7 @@ struct channel;
 
 /* A source of values from outside of the program. Both functions run inside the VM. */
 struct channel_source {
-  void (*deliver)(struct baton_vm *vm); /* delivers what has arrived since */
+  void (*deliver)(struct baton_lua_vm *vm); /* delivers what has arrived since */
   void (*end)(struct channel *channel); /* stops the delivery */
 };
 
@@ -95,7 +95,7 @@ void baton_lua_open_timers(lua_State *L);
 
 /* signal_channels.c */
 /* Delivers signals that have arrived to their channels. Inside the VM. */
-void baton_lua_deliver_signals(struct baton_vm *vm);
+void baton_lua_deliver_signals(struct baton_lua_vm *vm);
 /* Empties the channels of signals in a fork's child: those were for the parent. Inside the VM. */
 void baton_lua_forget_signals(void);
 void baton_lua_open_signals(lua_State *L);

@@ -159,7 +159,7 @@ static int is_table(lua_State *L, int i, int at, struct baton_case *found) {
 /* Pushes the value of the table at index 1, and two times nil. */
 static void push_place(lua_State *L, lua_Integer key) {
   const TValue *value;
-  baton_enter(L);
+  baton_lua_enter(L);
   value = luaH_getint(hvalue(s2v(L->ci->func.p + 1)), key);
   if (isempty(value)) {
     setnilvalue(s2v(L->top.p));
@@ -169,7 +169,7 @@ static void push_place(lua_State *L, lua_Integer key) {
   setnilvalue(s2v(L->top.p + 1));
   setnilvalue(s2v(L->top.p + 2));
   L->top.p += PER_CASE;
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* Reads case `i` of the table at index 1. */
@@ -233,14 +233,14 @@ static void give_back(lua_State *L, struct baton_process *caller, const struct b
   if (pending == BATON_PENDING_NOTHING ||
       (wake.reason != BATON_DONE && wake.reason != BATON_ABANDONED))
     return;
-  baton_enter(L);
+  baton_lua_enter(L);
   if (taken->kind == BATON_CASE_SEMAPHORE)
     baton_semaphore_signal(caller->vm->executor, taken->id, 1);
   if (taken->kind == BATON_CASE_MUTEX) (void)baton_mutex_unlock(caller->vm->executor, taken->id);
   if (taken->kind == BATON_CASE_SHARED_RECEIVE && wake.reason == BATON_DONE)
     baton_shared_give_back(caller->vm->executor,
         (void *)(size_t)taken->id, (void *)(size_t)wake.value);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_raise(L, caller, pending);
 }
 
@@ -278,9 +278,9 @@ static lua_Integer count_cases(lua_State *L) {
   Table *table = hvalue(s2v(L->ci->func.p + 1));
   lua_Integer length;
   if (table->metatable != NULL) return luaL_len(L, 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   length = (lua_Integer)luaH_getn(table);
-  baton_leave(L);
+  baton_lua_leave(L);
   return length;
 }
 
@@ -312,13 +312,13 @@ static int process_select(lua_State *L) {
     if (baton_simulated && cases[i].kind == BATON_CASE_DESCRIPTOR)
       refuse(L, i, "a simulated run cannot wait for descriptors");
   }
-  baton_enter(L);
+  baton_lua_enter(L);
   store_values(L, cases, count);
   baton_lua_deliver_signals(caller->vm);
   wake =
       baton_select(caller->vm->executor, cases, (size_t)count, timeout, message, sizeof message);
   take_values(L, cases, count, wake);
-  baton_leave(L);
+  baton_lua_leave(L);
   i = (int)wake.case_index;
   if (wake.reason == BATON_MISUSE) {
     if (cases[i].kind == BATON_CASE_JOIN) refuse(L, i, "a process cannot wait for its own end");

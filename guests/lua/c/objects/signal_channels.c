@@ -35,7 +35,7 @@ static void on_signal(int signal, const void *info, const void *context) {
 
 static struct channel *first_channel; /* the list of open channels. Guarded by the VM lock. */
 
-void baton_lua_deliver_signals(struct baton_vm *vm) {
+void baton_lua_deliver_signals(struct baton_lua_vm *vm) {
   int list[BATON_SIGNALS];
   size_t i, count;
   const struct channel *channel;
@@ -113,9 +113,9 @@ static void name_channel(lua_State *L, const struct channel *channel, int count)
     if (used + strlen(signal) + 2 > sizeof name) break;
     used += (size_t)snprintf(name + used, sizeof name - used, " %s", signal);
   }
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_set_object_name(channel->handle.vm->executor, BATON_CHANNEL, channel->handle.id, name);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* process.signals(name, ...). The values of the channel are numbers of signals. Its table maps them
@@ -140,10 +140,10 @@ static int process_signals(lua_State *L) {
   channel->signals = signals;
   channel->source = &source;
   name_channel(L, channel, count);
-  baton_enter(L);
+  baton_lua_enter(L);
   if (!is_prepared) is_prepared = pthread_atfork(NULL, NULL, baton_forget_signals) == 0;
   refused = begin_signals(channel, &error);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (refused != 0) {
     channel->signals = 0;
     channel->source = NULL;

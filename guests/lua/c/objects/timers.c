@@ -13,14 +13,14 @@
 
 struct timer {
   const void *seal; /* must be first */
-  struct baton_vm *vm;
+  struct baton_lua_vm *vm;
   uint64_t id;
   int periodic;
 };
 
 /* Makes the process of the next firing. It will call `fire` with the timer and the table at
    `packed`, which has f and its arguments. */
-static struct baton_process *prepare(lua_State *L, struct baton_vm *vm, int timer, int packed);
+static struct baton_process *prepare(lua_State *L, struct baton_lua_vm *vm, int timer, int packed);
 
 /* fire(timer, packed): the body of a firing. */
 static int fire(lua_State *L) {
@@ -30,9 +30,9 @@ static int fire(lua_State *L) {
   if (timer->periodic && timer->id != 0) {
     struct baton_process *next = prepare(L, timer->vm, 1, 2);
     int taken;
-    baton_enter(L);
+    baton_lua_enter(L);
     taken = baton_timer_prepare(timer->vm->executor, timer->id, next->sched_id);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (!taken) baton_lua_abandon_prepared(L, next);
   }
   lua_getfield(L, 2, "n");
@@ -46,7 +46,7 @@ static int fire(lua_State *L) {
   return 0;
 }
 
-static struct baton_process *prepare(lua_State *L, struct baton_vm *vm, int timer, int packed) {
+static struct baton_process *prepare(lua_State *L, struct baton_lua_vm *vm, int timer, int packed) {
   struct baton_spawn_options options;
   struct baton_process *process;
   memset(&options, 0, sizeof options);
@@ -116,10 +116,10 @@ static int new_timer(lua_State *L, int periodic) {
   timer->periodic = periodic;
   baton_lua_set_sealed_metatable(L, BATON_TIMER);
   prepared = prepare(L, caller->vm, lua_gettop(L), lua_gettop(L) - 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   timer->id = baton_timer_new(
       caller->vm->executor, baton_now() + period, periodic ? period : 0, prepared->sched_id);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 1;
 }
 
@@ -130,9 +130,9 @@ static int timer_cancel(lua_State *L) {
   struct timer *timer = baton_lua_check_sealed(L, 1, BATON_TIMER, "timer");
   struct baton_process *prepared;
   baton_lua_caller(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   prepared = (struct baton_process *)baton_timer_cancel(timer->vm->executor, timer->id);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (prepared != NULL) baton_lua_abandon_prepared(L, prepared);
   return 0;
 }
@@ -141,9 +141,9 @@ static int timer_stats(lua_State *L) {
   struct timer *timer = baton_lua_check_sealed(L, 1, BATON_TIMER, "timer");
   uint64_t fired = 0, skipped = 0;
   baton_lua_caller(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_timer_stats(timer->vm->executor, timer->id, &fired, &skipped);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_createtable(L, 0, 2);
   lua_pushinteger(L, (lua_Integer)fired);
   lua_setfield(L, -2, "fired");
@@ -155,9 +155,9 @@ static int timer_stats(lua_State *L) {
 static int timer_gc(lua_State *L) {
   struct timer *timer = baton_lua_check_sealed(L, 1, BATON_TIMER, "timer");
   if (timer->id != 0) {
-    baton_enter(L);
+    baton_lua_enter(L);
     baton_free(timer->vm->executor, BATON_TIMER, timer->id);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   return 0;
 }

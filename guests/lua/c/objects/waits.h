@@ -41,9 +41,9 @@ static inline int baton_inline_push_outcome(lua_State *L, int reason) {
 #define BATON_WAIT(L, caller, call, reason)                 \
   do {                                                      \
     struct baton_wake wake_;                                \
-    baton_enter(L);                                         \
+    baton_lua_enter(L);                                         \
     wake_ = (call);                                         \
-    baton_leave(L);                                         \
+    baton_lua_leave(L);                                         \
     (reason) = baton_inline_after_wait(L, caller, wake_);      \
   } while (0)
 
@@ -53,15 +53,15 @@ static inline int baton_inline_push_outcome(lua_State *L, int reason) {
   do {                                                                         \
     struct baton_wake wake_;                                                   \
     enum baton_pending pending_;                                               \
-    baton_enter(L);                                                            \
+    baton_lua_enter(L);                                                            \
     wake_ = (call);                                                            \
-    baton_leave(L);                                                            \
+    baton_lua_leave(L);                                                            \
     pending_ = baton_inline_pending(caller);                                      \
     if (pending_ != BATON_PENDING_NOTHING &&                                   \
         (wake_.reason == BATON_DONE || wake_.reason == BATON_ABANDONED)) {     \
-      baton_enter(L);                                                          \
+      baton_lua_enter(L);                                                          \
       (void)(give_back);                                                       \
-      baton_leave(L);                                                          \
+      baton_lua_leave(L);                                                          \
       baton_lua_raise(L, caller, pending_);                                    \
     }                                                                          \
     (reason) = baton_inline_after_wait(L, caller, wake_);                         \

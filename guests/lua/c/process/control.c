@@ -18,7 +18,7 @@ static int is_dead(const struct baton_process *process) { return process->outcom
 static void pass_call(lua_State *L, struct baton_process *process, int first) {
   lua_State *to = process->L;
   StkId value, handle;
-  baton_enter(L);
+  baton_lua_enter(L);
   value = L->ci->func.p + first;
   handle = L->top.p - 1;
   for (; value < handle; value++) {
@@ -27,7 +27,7 @@ static void pass_call(lua_State *L, struct baton_process *process, int first) {
   }
   setobjs2s(L, L->ci->func.p + 1, handle);
   L->top.p = L->ci->func.p + 2;
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* Makes the process that calls f(...). The stack has f and its arguments; below them, the name if
@@ -79,11 +79,11 @@ int baton_lua_kill_process(
   process->killed = 1;
   if (!process->has_exit_hook && !process->is_watched && baton_lua_end_unstarted(L, process))
     return 0;
-  baton_enter(L);
+  baton_lua_enter(L);
   if (again && process->holds > 0) process->abandoned = 1;
   baton_set_kill_hold(caller->vm->executor, process->sched_id, process->holds > 0);
   outcome = baton_kill(caller->vm->executor, process->sched_id);
-  baton_leave(L);
+  baton_lua_leave(L);
   return outcome;
 }
 
@@ -102,10 +102,10 @@ void baton_lua_end_at_last(lua_State *L, int index) {
   end_process(L, caller, process, index, "the program is ending");
   /* with more holds it is in a `<close>` method */
   if (!process->awaits_command || process->holds > 1 || is_dead(process)) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_set_kill_hold(caller->vm->executor, process->sched_id, 0);
   baton_kill(caller->vm->executor, process->sched_id);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 int baton_lua_end_process(lua_State *L) {
@@ -127,9 +127,9 @@ int baton_lua_list(lua_State *L) {
   for (;;) {
     records = lua_newuserdatauv(L, capacity * sizeof *records, 0);
     lua_createtable(L, (int)capacity, 0);
-    baton_enter(L);
+    baton_lua_enter(L);
     count = baton_list(caller->vm->executor, records, capacity);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (count <= capacity) break;
     capacity = count + count / 8;
     lua_pop(L, 2);

@@ -23,7 +23,7 @@ enum { HOOK_EXIT = 1, HOOK_IN, HOOK_OUT };
 ** ======================================================= */
 
 /* Makes the hook process if there is none. */
-static void need_hook_process(lua_State *L, struct baton_vm *vm) {
+static void need_hook_process(lua_State *L, struct baton_lua_vm *vm) {
   struct baton_process *process;
   if (vm->hook_process != NULL) return;
   process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
@@ -47,7 +47,7 @@ static void need_hook_process(lua_State *L, struct baton_vm *vm) {
 /* Returns the argument of the body that begins. Raises an error if the program calls the body,
    which debug.getinfo can find. */
 static void *take_argument(lua_State *L) {
-  struct baton_vm *vm = baton_lua_caller(L)->vm;
+  struct baton_lua_vm *vm = baton_lua_caller(L)->vm;
   void *argument = vm->hook_argument;
   vm->hook_argument = NULL;
   if (argument == NULL) luaL_error(L, "not a function to call");
@@ -58,7 +58,7 @@ static void *take_argument(lua_State *L) {
 
 /* Calls `body` in protected mode as the hook process. Inside the VM before and after, while no
    process runs on this thread. */
-static void run_as_hook(struct baton_vm *vm, lua_CFunction body, void *argument) {
+static void run_as_hook(struct baton_lua_vm *vm, lua_CFunction body, void *argument) {
   struct baton_process *process = vm->hook_process;
   lua_State *L = process->L;
   baton_gate_set_process(process);
@@ -69,7 +69,7 @@ static void run_as_hook(struct baton_vm *vm, lua_CFunction body, void *argument)
   vm->hook_argument = argument;
   /* an error means that there is no memory even for a message */
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_settop(L, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   /* An error may have skipped the ends of these. */
   process->marks = NULL;
   process->resumed = NULL;
@@ -115,12 +115,12 @@ static void push_process_or_nil(lua_State *L, struct baton_process *process) {
 }
 
 /* Removes a scheduler that has failed. */
-static void remove_scheduler(lua_State *L, struct baton_vm *vm) {
+static void remove_scheduler(lua_State *L, struct baton_lua_vm *vm) {
   lua_pushnil(L);
   baton_lua_keep_private(L, &scheduler_key);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_set_scheduler_hook(vm->executor, 0);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 static int choose(lua_State *L) {
@@ -163,9 +163,9 @@ static int process_set_scheduler(lua_State *L) {
   need_hook_process(L, caller->vm);
   lua_settop(L, 1);
   baton_lua_keep_private(L, &scheduler_key);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_set_scheduler_hook(caller->vm->executor, on);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 0;
 }
 
@@ -215,9 +215,9 @@ static void call_switch_hook(lua_State *L, struct baton_process *process, int wh
     lua_pushvalue(L, -3);
     if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
       process->has_switch_hooks = 0;
-      baton_enter(L);
+      baton_lua_enter(L);
       baton_set_switch_hook(process->vm->executor, process->sched_id, 0);
-      baton_leave(L);
+      baton_lua_leave(L);
       baton_lua_push_title(L, process);
       lua_pushfstring(L, "%s: its on_switch hook", lua_tostring(L, -1));
       lua_pushvalue(L, -3);
@@ -260,9 +260,9 @@ static int process_on_switch(lua_State *L) {
   lua_rawseti(L, 2, HOOK_OUT);
   lua_rawseti(L, 2, HOOK_IN);
   process->has_switch_hooks = (unsigned char)on;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_set_switch_hook(caller->vm->executor, process->sched_id, on);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -310,14 +310,14 @@ void baton_lua_run_exit_hook(struct baton_process *process) {
   struct baton_mark mark;
   process->has_ended = 1;
   if (!process->has_exit_hook || !lua_checkstack(L, 4)) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushcfunction(L, call_exit_hook);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_end_hold(process);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* }====================================================== */

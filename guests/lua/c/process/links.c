@@ -122,9 +122,9 @@ static uint32_t store_message(
     lua_State *L, struct channel *channel, int process, int outcome, int reason) {
   uint32_t token;
   push_message(L, process, outcome, reason);
-  baton_enter(L);
+  baton_lua_enter(L);
   token = baton_lua_store_value(L, channel, lua_gettop(L));
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pop(L, 1);
   return token;
 }
@@ -137,9 +137,9 @@ static struct channel *to_channel(lua_State *L, int index) {
 static void await_end(lua_State *L, struct baton_process *caller, struct baton_process *process) {
   struct baton_wake wake;
   baton_lua_check_may_wait(L, caller);
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_join(caller->vm->executor, process->sched_id, BATON_FOREVER);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_after_wait(L, caller, wake);
 }
 
@@ -157,10 +157,10 @@ static int process_monitor(lua_State *L) {
     uint64_t token;
     baton_lua_push_reason(L, process);
     token = store_message(L, channel, 1, process->outcome, 3);
-    baton_enter(L);
+    baton_lua_enter(L);
     (void)baton_channel_post(caller->vm->executor, channel->handle.id, token);
     baton_give_way(caller->vm->executor);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   lua_pushboolean(L, 1);
   return 1;
@@ -248,9 +248,9 @@ void baton_lua_prepare_ending(struct baton_process *process, int outcome) {
   struct baton_mark mark;
   if (!process->is_watched || !lua_checkstack(L, 8)) return;
   process->is_ending = 1;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushcfunction(L, prepare);
   baton_lua_push_process(L, process);
   if (outcome == BATON_FAILED)
@@ -264,9 +264,9 @@ void baton_lua_prepare_ending(struct baton_process *process, int outcome) {
     lua_writestringerror("%s: no memory to tell of the end of a process\n", process->vm->progname);
     lua_pop(L, 1);
   }
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_end_hold(process);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 void baton_lua_post_ending(struct baton_process *process) {

@@ -40,9 +40,9 @@ static int check_priority(lua_State *L, int index) {
 static int process_spawn(lua_State *L) {
   struct baton_process *caller = baton_inline_caller(L);
   baton_lua_spawn(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_give_way(caller->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 1;
 }
 
@@ -60,9 +60,9 @@ static int process_join(lua_State *L) {
   if (!is_dead(process)) {
     struct baton_wake wake;
     baton_inline_check_may_wait(L, caller);
-    baton_enter(L);
+    baton_lua_enter(L);
     wake = baton_join(caller->vm->executor, process->sched_id, timeout);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (baton_inline_after_wait(L, caller, wake) == BATON_TIMED_OUT && !is_dead(process))
       return baton_lua_push_outcome(L, BATON_TIMED_OUT);
   }
@@ -91,12 +91,12 @@ static int suspend_process(
     lua_State *L, struct baton_process *caller, struct baton_process *process) {
   int outcome, is_killed;
   if (process == caller) baton_inline_check_may_wait(L, caller);
-  baton_enter(L);
+  baton_lua_enter(L);
   if (process == caller) baton_lua_hold_for_criticals(caller, 0);
   outcome = baton_suspend(caller->vm->executor, process->sched_id);
   is_killed = baton_lua_kill_is_due(caller);
   if (process == caller) baton_lua_hold_for_criticals(caller, 1);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (is_killed) baton_lua_raise_kill(L, caller);
   baton_lua_raise_pending(L, caller);
   return push_acted(L, outcome == 1);
@@ -118,9 +118,9 @@ static int process_resume(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
   int outcome;
   if (is_dead(process)) return push_acted(L, 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   outcome = baton_resume(caller->vm->executor, process->sched_id);
-  baton_leave(L);
+  baton_lua_leave(L);
   return push_acted(L, outcome == 1);
 }
 
@@ -128,10 +128,10 @@ static int process_priority(lua_State *L) {
   struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   int priority;
-  baton_enter(L);
+  baton_lua_enter(L);
   priority = process->sched_id == 0 ? process->last.priority
                                     : baton_priority(caller->vm->executor, process->sched_id);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushinteger(L, priority);
   return 1;
 }
@@ -141,9 +141,9 @@ static int process_set_priority(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
   int priority = check_priority(L, 2);
   if (is_dead(process)) return push_acted(L, 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_set_priority(caller->vm->executor, process->sched_id, priority);
-  baton_leave(L);
+  baton_lua_leave(L);
   return push_acted(L, 0);
 }
 
@@ -154,9 +154,9 @@ static int process_status(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
   int state = BATON_STATE_DEAD;
   if (!is_dead(process)) {
-    baton_enter(L);
+    baton_lua_enter(L);
     state = baton_state(caller->vm->executor, process->sched_id);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   lua_pushstring(L, names[state]);
   return 1;
@@ -187,13 +187,13 @@ static int process_stats_method(lua_State *L) {
   char thread[BATON_THREAD_NAME + 1], waits_for[BATON_BLOCKER], site[BATON_SITE];
   struct baton_time_used time;
   size_t stack;
-  baton_enter(L);
+  baton_lua_enter(L);
   time = process->sched_id == 0 ? process->last.time
                                 : baton_time_used(caller->vm->executor, process->sched_id);
   stack = baton_stack_used(caller->vm->executor, process->sched_id);
   baton_bound_to(caller->vm->executor, process->sched_id, thread, sizeof thread);
   baton_blocker(caller->vm->executor, process->sched_id, waits_for, sizeof waits_for);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_createtable(L, 0, 7);
   lua_pushnumber(L, time.cpu);
   lua_setfield(L, -2, "cpu");
@@ -216,10 +216,10 @@ static int push_method(lua_State *L, const TValue *key) {
   if (!ttisshrstring(key)) return 0;
   method = luaH_getshortstr(hvalue(&clCvalue(s2v(L->ci->func.p))->upvalue[0]), tsvalue(key));
   if (isempty(method)) return 0;
-  baton_enter(L);
+  baton_lua_enter(L);
   setobj2s(L, L->top.p, method);
   api_incr_top(L);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 1;
 }
 
@@ -267,9 +267,9 @@ static int process_current(lua_State *L) {
 static int process_yield(lua_State *L) {
   struct baton_process *caller = baton_inline_caller(L);
   if (l_likely(caller->foreign_states == 0)) {
-    baton_enter(L);
+    baton_lua_enter(L);
     baton_yield(caller->vm->executor);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   if (l_unlikely(caller->killed || caller->interrupted)) baton_lua_raise_pending(L, caller);
   return 0;
@@ -278,9 +278,9 @@ static int process_yield(lua_State *L) {
 static int sleep_until(lua_State *L, struct baton_process *caller, uint64_t until) {
   struct baton_wake wake;
   baton_inline_check_may_wait(L, caller);
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_sleep_until(caller->vm->executor, until);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_inline_after_wait(L, caller, wake);
   lua_pushboolean(L, 1);
   return 1;

@@ -25,7 +25,7 @@ int baton_lua_open_process(lua_State *L);
 /* settings.c */
 /* Installs a function that is called when the parameter max_threads may have changed. Inside the
    VM. */
-void baton_lua_set_limit_hook(void (*tell)(struct baton_vm *vm));
+void baton_lua_set_limit_hook(void (*tell)(struct baton_lua_vm *vm));
 
 /* control.c */
 /* As baton_lua_end_process, for the process at `index`, at the end of the program. */

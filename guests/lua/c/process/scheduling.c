@@ -10,14 +10,14 @@ static int process_critical(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_mark mark;
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_begin_critical(caller, &mark);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_end_critical(caller);
   baton_give_way(caller->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_raise_pending(L, caller);
   return lua_gettop(L);
 }
@@ -28,9 +28,9 @@ static int process_yield_to(lua_State *L) {
   struct baton_process *process = baton_lua_check_process(L, 1);
   int is_dead = process->outcome != BATON_ALIVE;
   if (caller->foreign_states == 0) {
-    baton_enter(L);
+    baton_lua_enter(L);
     baton_yield_to(caller->vm->executor, process->sched_id);
-    baton_leave(L);
+    baton_lua_leave(L);
   }
   baton_lua_raise_pending(L, caller);
   lua_pushboolean(L, !is_dead);

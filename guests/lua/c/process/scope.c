@@ -32,9 +32,9 @@ static int spawn_child(lua_State *L) {
   lua_pushboolean(L, 1);
   lua_rawset(L, -3);
   lua_settop(L, 1);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_give_way(caller->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 1;
 }
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 /* Called when the parameter max_threads may have changed. Inside the VM. */
-static void (*limit_hook)(struct baton_vm *vm);
+static void (*limit_hook)(struct baton_lua_vm *vm);
 
-void baton_lua_set_limit_hook(void (*tell)(struct baton_vm *vm)) {
+void baton_lua_set_limit_hook(void (*tell)(struct baton_lua_vm *vm)) {
   limit_hook = tell;
 }
 
@@ -59,11 +59,11 @@ static int params_newindex(lua_State *L) {
     default: luaL_error(L, "unknown parameter '%s'", name);
   }
   message[0] = '\0';
-  baton_enter(L);
+  baton_lua_enter(L);
   is_set = baton_set_parameter(caller->vm->executor, name, value, text, message, sizeof message);
   baton_lua_watch_threads(caller->vm);
   limit_hook(caller->vm);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (!is_set)
     luaL_error(L, "parameter '%s': %s", name, message);
   return 0;
@@ -107,13 +107,13 @@ static int process_stats(lua_State *L) {
   const void *executor = baton_lua_caller(L)->vm->executor;
   struct baton_counter *counters;
   size_t i, count;
-  baton_enter(L);
+  baton_lua_enter(L);
   count = baton_counters(executor, NULL, 0);
-  baton_leave(L);
+  baton_lua_leave(L);
   counters = lua_newuserdatauv(L, count * sizeof *counters, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_counters(executor, counters, count);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_createtable(L, 0, (int)count);
   for (i = 0; i < count; i++) {
     if (counters[i].is_time)

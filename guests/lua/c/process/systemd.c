@@ -79,11 +79,11 @@ static int send_in_time(
   watch.wants = BATON_WANTS_WRITE;
   if (try_to_send(datagram, -1, 0)) return BATON_DONE;
   if (timeout == 0) return BATON_TIMED_OUT;
-  baton_enter(L);
+  baton_lua_enter(L);
   why = baton_wait_ready(caller->vm->executor, &watch, 1,
       timeout == BATON_FOREVER ? NO_DEADLINE : baton_now() + (uint64_t)timeout, try_to_send,
       datagram);
-  baton_leave(L);
+  baton_lua_leave(L);
   return why;
 }
 

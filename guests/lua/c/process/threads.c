@@ -43,10 +43,10 @@ int baton_lua_bind(lua_State *L) {
   if (process->outcome != BATON_ALIVE) return push_acted(L, 1);
   if (process == caller && name != NULL && caller->criticals > 0)
     luaL_error(L, "cannot move to another thread inside process.critical");
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_bind(caller->vm->executor, process->sched_id, name, message, sizeof message);
   baton_lua_watch_threads(caller->vm);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (message[0] != '\0') luaL_error(L, "cannot bind to '%s': %s", name, message);
   baton_lua_raise_pending(L, caller);
   return push_acted(L, 0);
@@ -57,9 +57,9 @@ int baton_lua_thread(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   char name[BATON_THREAD_NAME + 1];
   int number;
-  baton_enter(L);
+  baton_lua_enter(L);
   number = baton_thread(caller->vm->executor, name, sizeof name);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (name[0] != '\0')
     lua_pushstring(L, name);
   else
@@ -71,9 +71,9 @@ int baton_lua_thread(lua_State *L) {
 int baton_lua_threads(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   int threads;
-  baton_enter(L);
+  baton_lua_enter(L);
   threads = baton_threads(caller->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushinteger(L, threads);
   return 1;
 }

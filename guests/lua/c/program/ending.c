@@ -27,7 +27,7 @@
 #define CALL_BOUND 20000000u
 
 /* Whether the killed process runs, and so ends soon. If not, it waits for a call that may last. */
-static int runs(const struct baton_vm *vm, const struct baton_process *process) {
+static int runs(const struct baton_lua_vm *vm, const struct baton_process *process) {
   int state;
   if (process->awaits_command && process->holds == 1) return 0; /* with more it is in a `<close>` */
   if (process->holds > 0) return 1;
@@ -37,17 +37,18 @@ static int runs(const struct baton_vm *vm, const struct baton_process *process) 
 }
 
 /* Asks the scheduler, too, as the main process's record stays alive. Inside the VM. */
-static int is_dead(const struct baton_vm *vm, const struct baton_process *process) {
+static int is_dead(const struct baton_lua_vm *vm, const struct baton_process *process) {
   return process->outcome != BATON_ALIVE ||
       baton_state(vm->executor, process->sched_id) == BATON_STATE_DEAD;
 }
 
 /* Waits until the process has ended, or its time is over. `progress` is the time when the last
    process ended. */
-static void await_process(lua_State *L, struct baton_vm *vm, const struct baton_process *process,
+static void await_process(lua_State *L, struct baton_lua_vm *vm,
+    const struct baton_process *process,
     uint64_t until, uint64_t *progress) {
   int was_alive;
-  baton_enter(L);
+  baton_lua_enter(L);
   was_alive = !is_dead(vm, process);
   while (!is_dead(vm, process)) {
     const uint64_t now = baton_now(), bound = runs(vm, process) ? until : *progress + CALL_BOUND;
@@ -58,13 +59,13 @@ static void await_process(lua_State *L, struct baton_vm *vm, const struct baton_
         vm->executor, process->sched_id, (baton_timeout)(span < CALL_BOUND ? span : CALL_BOUND));
   }
   if (was_alive && is_dead(vm, process)) *progress = baton_now();
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* kill_others(processes) */
 static int kill_others(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  struct baton_vm *vm = caller->vm;
+  struct baton_lua_vm *vm = caller->vm;
   const lua_Integer count = (lua_Integer)lua_rawlen(L, 1);
   uint64_t start, progress;
   lua_Integer i;
@@ -95,9 +96,9 @@ int baton_lua_finish(lua_State *L, int wait) {
   struct baton_process *caller = baton_lua_caller(L);
   if (wait) {
     struct baton_wake wake;
-    baton_enter(L);
+    baton_lua_enter(L);
     wake = baton_wait_for_rest(caller->vm->executor, BATON_FOREVER);
-    baton_leave(L);
+    baton_lua_leave(L);
     baton_lua_after_wait(L, caller, wake);
     return caller->vm->failures > 0;
   }
@@ -115,9 +116,9 @@ int baton_lua_finish(lua_State *L, int wait) {
 ** ======================================================= */
 
 /* The VM of the program. Set once. */
-static const struct baton_vm *program;
+static const struct baton_lua_vm *program;
 
-void baton_lua_end_with(const struct baton_vm *vm) { program = vm; }
+void baton_lua_end_with(const struct baton_lua_vm *vm) { program = vm; }
 
 #define FLUSH_BOUND 10000000 /* nanoseconds for other files than the standard ones */
 

@@ -33,7 +33,7 @@ static void abandon_main_state(lua_State *main) {
 /* Called inside the VM, when the child first enters. */
 void baton_lua_forked(void) {
   struct baton_process *survivor = baton_gate_process(), *process, *next;
-  struct baton_vm *vm = survivor->vm;
+  struct baton_lua_vm *vm = survivor->vm;
   if (survivor->retaken) { /* its own collector bit was replaced by another process's */
     survivor->retaken = 0;
     vm->global->gcstp = cast_byte((vm->global->gcstp & ~GCSTPGC) | survivor->gc_stopped);

@@ -31,10 +31,10 @@ static int exit_program(lua_State *L);
 
 /* Of the folder above; noted before there is a VM. */
 static lua_CFunction open_vm_module;
-static void (*free_start)(struct baton_vm *vm);
+static void (*free_start)(struct baton_lua_vm *vm);
 static void (*halt_others)(const void *executor);
 
-void baton_lua_note_vms(lua_CFunction open, void (*free)(struct baton_vm *vm),
+void baton_lua_note_vms(lua_CFunction open, void (*free)(struct baton_lua_vm *vm),
     void (*halt)(const void *executor)) {
   open_vm_module = open;
   free_start = free;
@@ -69,9 +69,9 @@ void baton_lua_openlibs(lua_State *L) {
     char message[200];
     int is_wrong;
     message[0] = '\0';
-    baton_enter(L);
+    baton_lua_enter(L);
     is_wrong = baton_read_environment(process->vm->executor, message, sizeof message);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (is_wrong)
       luaL_error(L, "%s", message);
     if (getenv("BATON_CONCURRENT") != NULL)
@@ -92,9 +92,9 @@ int baton_lua_wait_for_rest(lua_State *L) { return baton_lua_finish(L, 1); }
 int baton_lua_has_rest(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_wake wake;
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_wait_for_rest(caller->vm->executor, 0);
-  baton_leave(L);
+  baton_lua_leave(L);
   return baton_lua_after_wait(L, caller, wake) == BATON_TIMED_OUT;
 }
 
@@ -113,13 +113,13 @@ static void *keep_memory(void *unused, void *block, size_t old_size, size_t size
 ** in the state, so a copy replaces it.
 */
 static void close_state(struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   struct baton_process *last = vm->last;
   lua_State *L = vm->main;
-  baton_enter(L);
+  baton_lua_enter(L);
   if (process->debugged != NULL) baton_seam_hooks.debugged_ends(process);
-  baton_stop(vm->executor);
-  baton_leave(L);
+  baton_lua_stop(vm->executor);
+  baton_lua_leave(L);
   *last = *process;
   last->L = L;
   last->resumed = NULL;
@@ -145,26 +145,26 @@ int baton_lua_main_was_killed(void) {
 void baton_lua_keep_thread(int on) {
   struct baton_process *process = baton_gate_process();
   if (process == NULL) return;
-  baton_enter(process->L); /* the monitor reads it */
+  baton_lua_enter(process->L); /* the monitor reads it */
   process->keeps_thread = (unsigned char)on;
-  baton_leave(process->L);
+  baton_lua_leave(process->L);
 }
 
 static void before_exit(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   if (process == NULL || process->vm->closing) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_before_exit(process->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* The program ends by an error. */
 void baton_lua_write_flight(lua_State *L) {
   struct baton_process *process = baton_lua_here(L);
   if (process == NULL || process->vm->closing) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_write_flight(process->vm->executor, "error");
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* os.exit([code [, close]]) */
@@ -182,9 +182,9 @@ static int exit_program(lua_State *L) {
     } else if (process != NULL) {
       baton_lua_check_may_wait(L, process);
       process->vm->exiting = 1;
-      baton_enter(L);
+      baton_lua_enter(L);
       baton_lua_leave_criticals(process);
-      baton_leave(L);
+      baton_lua_leave(L);
       baton_lua_finish(L, 0);
       close_state(process);
     }
@@ -206,7 +206,7 @@ static int exit_program(lua_State *L) {
 /* Makes the main process's handle, and moves its record there. The argument is the first record. */
 static int open_vm(lua_State *L) {
   struct baton_process *first = lua_touserdata(L, 1), *process;
-  struct baton_vm *vm = first->vm;
+  struct baton_lua_vm *vm = first->vm;
   baton_lua_open_private(L);
   baton_lua_open_handles(L, vm);
   process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
@@ -217,7 +217,7 @@ static int open_vm(lua_State *L) {
   lua_pushliteral(L, "main");
   lua_setiuservalue(L, -2, BATON_UV_NAME);
   baton_lua_keep_private(L, vm);
-  baton_enter(L);
+  baton_lua_enter(L);
   vm->main_process = process;
   baton_gate_set_process(process);
   process->marks = NULL;
@@ -226,7 +226,7 @@ static int open_vm(lua_State *L) {
   vm->finalizer_queue = baton_queue_new(vm->executor);
   vm->finalized_queue = baton_queue_new(vm->executor);
   vm->require_queue = baton_queue_new(vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 0;
 }
 
@@ -239,19 +239,19 @@ static int wait_for_rest(lua_State *L) {
 static void notify_of_kill(struct baton_process *process) {
   lua_settop(process->L, 0);
   baton_lua_prepare_ending(process, BATON_WAS_KILLED);
-  baton_enter(process->L);
+  baton_lua_enter(process->L);
   baton_lua_post_ending(process);
   process->is_ending = 0;
-  baton_leave(process->L);
+  baton_lua_leave(process->L);
 }
 
 /* Continues after a kill of the main process, which is no error: waits for the others. */
 static int end_after_kill(lua_State *L, struct baton_process *process) {
   int status = EXIT_FAILURE;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_withdraw_kill(process->vm->executor, process->sched_id);
   process->killed = 0;
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_settop(L, 0);
   lua_pushcfunction(L, wait_for_rest);
   if (lua_pcall(L, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
@@ -282,19 +282,19 @@ static int end_others(struct baton_process *process) {
   resumed.previous = process->resumed;
   resumed.process = process;
   resumed.L = last;
-  baton_enter(process->L); /* others look at the list only while nobody is inside */
+  baton_lua_enter(process->L); /* others look at the list only while nobody is inside */
   baton_signal_fence();
   process->resumed = &resumed;
-  baton_leave(process->L);
+  baton_lua_leave(process->L);
   lua_pushcfunction(last, wait_for_rest);
   if (lua_pcall(last, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(last, -1);
   lua_settop(last, 0);
   baton_lua_set_interruptible(0);
   baton_lua_finish(last, 0);
-  baton_enter(process->L);
+  baton_lua_enter(process->L);
   process->resumed = resumed.previous;
   baton_signal_fence();
-  baton_leave(process->L);
+  baton_lua_leave(process->L);
   return status;
 }
 
@@ -306,11 +306,11 @@ static int end_others(struct baton_process *process) {
 static int end_as_main(struct baton_process *process) {
   lua_State *L = process->L;
   if (process->killed && process->vm->exiting) return 0;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_withdraw_kill(process->vm->executor, process->sched_id);
   process->killed = 0;
   baton_release_joiners(process->vm->executor, process->sched_id);
-  baton_leave(L);
+  baton_lua_leave(L);
   process->vm->exit_status = end_others(process);
   close_state(process);
   return 1;
@@ -319,7 +319,7 @@ static int end_as_main(struct baton_process *process) {
 /* Opens Lua and runs the body in a protected call at the base, as the standalone `lua` does.
    Outside the VM before and after. */
 static int run_main(struct baton_process *first, lua_CFunction body, int argc, char **argv) {
-  struct baton_vm *vm = first->vm;
+  struct baton_lua_vm *vm = first->vm;
   int status = EXIT_FAILURE;
   lua_State *L = luaL_newstate();
   if (L == NULL) {
@@ -385,7 +385,7 @@ void baton_lua_run(struct baton_process *process) {
     (void)baton_gate_enter(); /* as above */
     return;
   }
-  baton_enter(process->L);
+  baton_lua_enter(process->L);
   baton_lua_end_record(process);
 }
 
@@ -395,10 +395,10 @@ void baton_lua_run(struct baton_process *process) {
 ** Records that exist before Lua does
 ** ======================================================= */
 
-int baton_lua_exit_status(const struct baton_vm *vm) { return vm->exit_status; }
+int baton_lua_exit_status(const struct baton_lua_vm *vm) { return vm->exit_status; }
 
-struct baton_vm *baton_lua_make_vm(const char *progname) {
-  struct baton_vm *vm = calloc(1, sizeof *vm);
+struct baton_lua_vm *baton_lua_make_vm(const char *progname) {
+  struct baton_lua_vm *vm = calloc(1, sizeof *vm);
   if (vm == NULL) return NULL;
   vm->last = calloc(1, sizeof *vm->last);
   if (vm->last == NULL) {
@@ -411,8 +411,8 @@ struct baton_vm *baton_lua_make_vm(const char *progname) {
   return vm;
 }
 
-struct baton_vm *baton_lua_new_vm(const char *progname) {
-  struct baton_vm *vm = baton_lua_make_vm(progname);
+struct baton_lua_vm *baton_lua_new_vm(const char *progname) {
+  struct baton_lua_vm *vm = baton_lua_make_vm(progname);
   if (vm == NULL) abort();
   baton_lua_install_calls();
   baton_debugger_install(vm);
@@ -424,13 +424,13 @@ struct baton_vm *baton_lua_new_vm(const char *progname) {
 }
 
 /* Frees the record of a VM that has ended. No thread of the VM is left. */
-void baton_lua_free_vm(struct baton_vm *vm) {
+void baton_lua_free_vm(struct baton_lua_vm *vm) {
   free_start(vm);
   free(vm->last);
   free(vm);
 }
 
-struct baton_process *baton_lua_make_main(struct baton_vm *vm, lua_CFunction body) {
+struct baton_process *baton_lua_make_main(struct baton_lua_vm *vm, lua_CFunction body) {
   struct baton_process *process = calloc(1, sizeof *process);
   if (process == NULL) return NULL;
   process->vm = vm;
@@ -440,7 +440,7 @@ struct baton_process *baton_lua_make_main(struct baton_vm *vm, lua_CFunction bod
   return process;
 }
 
-struct baton_process *baton_lua_new_main(struct baton_vm *vm, lua_CFunction body,
+struct baton_process *baton_lua_new_main(struct baton_lua_vm *vm, lua_CFunction body,
     void (*report)(lua_State *L), int argc, char **argv) {
   struct baton_process *process = baton_lua_make_main(vm, body);
   if (process == NULL) abort();

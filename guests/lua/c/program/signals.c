@@ -46,12 +46,12 @@ static void on_quit(int signal, const void *info, const void *context) {
 static void set_action(int signal, baton_signal_handler handler) {
   const struct baton_process *process = baton_gate_process();
   lua_State *L = process->L;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_set_signal_action(signal, handler);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
-void baton_lua_watch_signals(struct baton_vm *vm) {
+void baton_lua_watch_signals(struct baton_lua_vm *vm) {
   baton_lua_have_signals_for(vm);
   is_watching = 1;
   set_action(SIGQUIT, on_quit);
@@ -64,7 +64,7 @@ void baton_lua_set_interruptible(int on) {
 }
 
 /* Called inside the VM, at a safepoint of any process or in the executor's loop. */
-void baton_lua_signalled(struct baton_vm *vm) {
+void baton_lua_signalled(struct baton_lua_vm *vm) {
   struct baton_process *target = baton_lua_interrupt_target(vm);
   baton_lua_deliver_signals(vm);
   if (!interrupt_wanted || target == NULL) return;

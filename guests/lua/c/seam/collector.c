@@ -52,7 +52,7 @@ int baton_lua_major_is_due(const struct baton_process *process, const global_Sta
   return g->GCdebt > 0 && size > base + base / 100 * getgcparam(g->genmajormul);
 }
 
-void baton_lua_keep_generational(const struct baton_vm *vm, global_State *g) {
+void baton_lua_keep_generational(const struct baton_lua_vm *vm, global_State *g) {
   if (vm->is_generational && !isdecGCmodegen(g)) g->lastatomic = RETURNS;
 }
 
@@ -161,7 +161,7 @@ static void collector_ends(struct baton_process *process, uint64_t began) {
 /* }====================================================== */
 
 static void restore_deferred(struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   if (l_likely(vm->set_aside == NULL)) return;
   process->global->tobefnz = (GCObject *)vm->set_aside;
   vm->set_aside = NULL;
@@ -248,7 +248,7 @@ LUAI_FUNC int baton_finalizer_pcall(
   return status;
 }
 
-int baton_lua_is_finalizing(const struct baton_vm *vm) {
+int baton_lua_is_finalizing(const struct baton_lua_vm *vm) {
   return vm->finalizing && vm->finalizer != NULL && vm->finalizer->outcome == BATON_ALIVE;
 }
 
@@ -263,7 +263,7 @@ static void step(lua_State *L, int unused) {
 ** a safepoint. A large debt is worked off at once, as in `make_part`.
 */
 static int gives_way_first(lua_State *L, struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   global_State *g = G(L);
   enum { UNTIL_SAFEPOINT = 1 << 16 }; /* bytes */
   if (l_unlikely(vm->collector_gave_way)) {
@@ -343,7 +343,7 @@ LUAI_FUNC void luaC_changemode(lua_State *L, int mode) {
 
 /* Whether finalizers are left to the daemon now. If so, calls those that never wait. */
 static int leaves_finalizers(lua_State *L, struct baton_process *process) {
-  struct baton_vm *vm = process->vm;
+  struct baton_lua_vm *vm = process->vm;
   if (vm->closing || !baton_lua_is_finalizing(vm)) {
     vm->seen_last = NULL;
     return 0;

@@ -104,7 +104,7 @@ static void note_pushed(lua_State *L, lua_CFunction function) {
   pusher = baton_lua_running_function(L);
   if (pusher != NULL && !baton_lua_is_linked(pusher)) pusher = NULL;
   if (add_note(function, pusher, 0) == NULL) {
-    baton_enter(L);
+    baton_lua_enter(L);
     luaD_throw(L, LUA_ERRMEM);
   }
 }

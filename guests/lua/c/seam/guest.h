@@ -12,8 +12,8 @@
 
 #include <stdio.h>
 
-#define baton_enter(L) lua_lock(L)
-#define baton_leave(L) lua_unlock(L)
+#define baton_lua_enter(L) lua_lock(L)
+#define baton_lua_leave(L) lua_unlock(L)
 
 /* {======================================================
 ** For the folders above
@@ -122,7 +122,7 @@ void baton_lua_arm(lua_State *L);
 /* Handles the preemption signal: arms what runs on this thread, if the thread is inside the VM. */
 void baton_lua_preempt(void);
 /* Directs signals to this VM, the program's. Called once, and not in a handler. */
-void baton_lua_have_signals_for(struct baton_vm *vm);
+void baton_lua_have_signals_for(struct baton_lua_vm *vm);
 /* Requests a safepoint of the program's VM. The next one calls baton_lua_signalled. */
 void baton_lua_ask_for_safepoint(void);
 /* Sets whether SIGINT is only for a command, while the main process runs one. Not in a handler. */
@@ -152,10 +152,10 @@ void baton_lua_detach(struct baton_process *process);
 /* Offloads the coming foreign call of the process to another native thread. Called inside the VM.
    Returns outside of it if the process has moved. */
 enum baton_offload baton_lua_offload(struct baton_process *process);
-void baton_lua_forget_calls(struct baton_vm *vm);
+void baton_lua_forget_calls(struct baton_lua_vm *vm);
 void baton_lua_note_exception_globals(void);
 /* Updates whether native threads are short. Inside the VM. */
-void baton_lua_watch_threads(struct baton_vm *vm);
+void baton_lua_watch_threads(struct baton_lua_vm *vm);
 
 /* marks.c */
 /* What the process must raise: a kill that is due, an interrupt, or nothing. */
@@ -200,7 +200,7 @@ void baton_lua_use_begins(struct baton_use *use, struct baton_process *process, 
 void baton_lua_use_ends(struct baton_use *use);
 /* Whether another process's call uses `object`. If so, a call with this object must wait. */
 int baton_lua_is_busy(const struct baton_process *asker, const void *object);
-void baton_lua_forget_objects(struct baton_vm *vm);
+void baton_lua_forget_objects(struct baton_lua_vm *vm);
 
 /* }====================================================== */
 
@@ -225,7 +225,7 @@ void baton_lua_simulate(uint64_t seed, void (*failed)(int status));
 
 /* simulation.c */
 /* Counts a step of a simulated run. Returns nonzero if a safepoint is due. Inside the VM. */
-int baton_lua_count_step(struct baton_vm *vm);
+int baton_lua_count_step(struct baton_lua_vm *vm);
 
 /* objects_in_use.c */
 /* The number of retaken calls with an object, plus the number of VMs with too few threads */

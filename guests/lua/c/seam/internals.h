@@ -51,7 +51,7 @@ struct baton_collection {
 
 /* collector.c. Whether the daemon that calls finalizers has work (inside the VM), and the function
    that calls a finalizer. */
-int baton_lua_is_finalizing(const struct baton_vm *vm);
+int baton_lua_is_finalizing(const struct baton_lua_vm *vm);
 LUAI_FUNC int baton_finalizer_pcall(
     lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef);
 
@@ -67,7 +67,7 @@ void baton_lua_major_step(lua_State *L, int unused);
 void baton_lua_make_next_step(lua_State *L);
 /* Called before a finalizer in the middle of a step. If the finalizer waits, other processes find
    the mode that was set. */
-void baton_lua_keep_generational(const struct baton_vm *vm, global_State *g);
+void baton_lua_keep_generational(const struct baton_lua_vm *vm, global_State *g);
 
 /* Called when a coroutine has yielded or ended (wrapped.c): passes a preempt request on to its
    resumer. Inside the VM. */

@@ -10,7 +10,7 @@
 
 int baton_calls_watched;
 
-static struct baton_use **bucket_of(struct baton_vm *vm, const void *object) {
+static struct baton_use **bucket_of(struct baton_lua_vm *vm, const void *object) {
   const uint64_t spread = (uint64_t)(uintptr_t)object * 0x9E3779B97F4A7C15u;
   return &vm->busy[spread >> (64 - BATON_BUSY_BITS)];
 }
@@ -40,7 +40,7 @@ void baton_lua_use_begins(struct baton_use *use, struct baton_process *process, 
 /* Inside the VM. In a fork's child the use may be forgotten already. */
 void baton_lua_use_ends(struct baton_use *use) {
   struct baton_use **link;
-  struct baton_vm *vm;
+  struct baton_lua_vm *vm;
   if (use->object == NULL) return;
   vm = use->process->vm;
   link = bucket_of(vm, use->object);
@@ -54,7 +54,7 @@ void baton_lua_use_ends(struct baton_use *use) {
 }
 
 /* In a fork's child, the calls of the other threads never end. Inside the VM. */
-void baton_lua_forget_objects(struct baton_vm *vm) {
+void baton_lua_forget_objects(struct baton_lua_vm *vm) {
   __atomic_fetch_sub(&baton_calls_watched, vm->busy_count, __ATOMIC_RELAXED);
   memset(vm->busy, 0, sizeof vm->busy);
   vm->busy_count = 0;

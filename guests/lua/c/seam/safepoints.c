@@ -186,7 +186,7 @@ static __attribute__((noinline)) void restore_errno(int value) {
 
 /* Updates whether native threads are short. If so, calls of foreign functions are checked before
    they are made (policies.c). */
-void baton_lua_watch_threads(struct baton_vm *vm) {
+void baton_lua_watch_threads(struct baton_lua_vm *vm) {
   int are_short = (size_t)vm->outstanding >= baton_threads_for_calls(vm->executor);
   if (are_short == vm->threads_are_short) return;
   vm->threads_are_short = are_short;
@@ -298,7 +298,7 @@ void baton_lua_arrived(struct baton_process *process) {
 }
 
 /* In a fork's child, calls on other threads never return. */
-void baton_lua_forget_calls(struct baton_vm *vm) {
+void baton_lua_forget_calls(struct baton_lua_vm *vm) {
   vm->outstanding = 0;
   baton_lua_watch_threads(vm);
   atomic_store_explicit(&outstanding, 0, memory_order_relaxed);

@@ -43,9 +43,9 @@ void baton_lua_preempt(void) {
 }
 
 /* The VM for signals: the program's. Set once. */
-static struct baton_vm *program;
+static struct baton_lua_vm *program;
 
-void baton_lua_have_signals_for(struct baton_vm *vm) { program = vm; }
+void baton_lua_have_signals_for(struct baton_lua_vm *vm) { program = vm; }
 
 /*
 ** The interrupted thread reaches a safepoint at its next instruction (inside the VM) or when it

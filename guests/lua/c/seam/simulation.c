@@ -78,7 +78,7 @@ void baton_lua_simulate(uint64_t seed, void (*failed)(int status)) {
 ** Steps
 ** ======================================================= */
 
-int baton_lua_count_step(struct baton_vm *vm) {
+int baton_lua_count_step(struct baton_lua_vm *vm) {
   int is_due;
   if (vm->steps_left > 1) {
     vm->steps_left--;

@@ -158,14 +158,14 @@ static int call_on_idle_state(
     struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
   struct baton_resumed record;
   int status;
-  baton_enter(L);
+  baton_lua_enter(L);
   note_resumed(process, L, &record);
-  baton_leave(L);
+  baton_lua_leave(L);
   status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
-  baton_enter(L);
+  baton_lua_enter(L);
   drop_resumed(process, &record);
   baton_lua_resume_ends(L, process);
-  baton_leave(L);
+  baton_lua_leave(L);
   return status;
 }
 
@@ -312,8 +312,8 @@ void baton_lua_offload_load(void) {
     return;
   if (baton_lua_has_foreign_frames(process)) return;
   L = baton_lua_innermost(process);
-  baton_enter(L);
-  if (baton_lua_offload(process) != BATON_OFFLOADED) baton_leave(L);
+  baton_lua_enter(L);
+  if (baton_lua_offload(process) != BATON_OFFLOADED) baton_lua_leave(L);
 }
 
 /* Written before a module's code can run, and never cleared. Relaxed: the process that loads the

@@ -111,9 +111,9 @@ static int channel_send(lua_State *L) {
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "value expected (nil cannot be sent)");
   baton_lua_check_memory_for_object(L, caller->vm, 0);
   block = copy_value(L, 2);
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_shared_send(caller->vm->executor, channel, block, timeout);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (wake.reason != BATON_DONE) baton_block_free(block);
   return baton_lua_push_outcome(L, baton_inline_after_wait(L, caller, wake));
 }
@@ -123,9 +123,9 @@ static void give_back(lua_State *L, struct baton_process *caller,
     struct baton_shared_channel *channel, struct baton_wake wake) {
   const enum baton_pending pending = baton_lua_pending(caller);
   if (pending == BATON_PENDING_NOTHING || wake.reason != BATON_DONE) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_shared_give_back(caller->vm->executor, channel, (void *)(size_t)wake.value);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_raise(L, caller, pending);
 }
 
@@ -135,9 +135,9 @@ static int receive(lua_State *L, struct baton_shared_channel *channel, baton_tim
   struct baton_wake wake;
   int reason;
   baton_lua_check_memory_for_object(L, caller->vm, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_shared_receive(caller->vm->executor, channel, timeout);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (l_unlikely(caller->killed || caller->interrupted)) give_back(L, caller, channel, wake);
   reason = baton_inline_after_wait(L, caller, wake);
   if (reason == BATON_DONE) return baton_copy_in(L, (struct baton_block *)(size_t)wake.value);
@@ -165,9 +165,9 @@ static int channel_values(lua_State *L) {
 static int channel_close(lua_State *L) {
   struct baton_shared_channel *channel = check_channel(L);
   const struct baton_process *caller = baton_inline_caller(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_shared_close(caller->vm->executor, channel);
-  baton_leave(L);
+  baton_lua_leave(L);
   return 0;
 }
 

@@ -94,9 +94,9 @@ static int words_wait(lua_State *L) {
   struct baton_process *caller = baton_shared_waiter(L, timeout);
   struct baton_wake wake;
   baton_lua_check_memory_for_object(L, caller->vm, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_words_wait(caller->vm->executor, words, index, expected, timeout);
-  baton_leave(L);
+  baton_lua_leave(L);
   return baton_lua_push_outcome(L, baton_inline_after_wait(L, caller, wake));
 }
 
@@ -108,9 +108,9 @@ static int words_wake(lua_State *L) {
   const struct baton_process *caller = baton_inline_caller(L);
   uint64_t woken;
   luaL_argcheck(L, n >= 0, 3, "count must not be negative");
-  baton_enter(L);
+  baton_lua_enter(L);
   woken = baton_words_wake(caller->vm->executor, words, index, (uint64_t)n);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_pushinteger(L, (lua_Integer)woken);
   return 1;
 }

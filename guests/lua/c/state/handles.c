@@ -11,10 +11,10 @@ static Udata *handle_of(struct baton_process *process) {
 }
 
 void baton_lua_push_process(lua_State *L, struct baton_process *process) {
-  baton_enter(L);
+  baton_lua_enter(L);
   setuvalue(L, s2v(L->top.p), handle_of(process));
   api_incr_top(L);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* Links a living process's handle behind the main process's, so that each handle keeps the next one
@@ -59,7 +59,7 @@ struct baton_process *baton_lua_check_process(lua_State *L, int index) {
 #define MANY_PROCESSES 16384
 #define MINOR_GROWTH 100 /* percent */
 
-static void pace_collector(lua_State *L, struct baton_vm *vm) {
+static void pace_collector(lua_State *L, struct baton_lua_vm *vm) {
   if (vm->living == MANY_PROCESSES && G(L)->genminormul < MINOR_GROWTH)
     G(L)->genminormul = MINOR_GROWTH;
 }
@@ -189,9 +189,9 @@ int baton_lua_keep_traceback(lua_State *L) {
    handler, and with room for `values` more. Returns 0 without memory. */
 static int begin_thread(lua_State *L, struct baton_process *process, int values) {
   int is_warm;
-  baton_enter(L);
+  baton_lua_enter(L);
   is_warm = take_warm_thread(L, process);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (!is_warm) {
     process->L = lua_newthread(L);
     lua_setiuservalue(L, -2, BATON_UV_THREAD);
@@ -199,10 +199,10 @@ static int begin_thread(lua_State *L, struct baton_process *process, int values)
   }
   baton_lua_begin_steps(process->L);
   if (values + 4 > LUA_MINSTACK && !lua_checkstack(process->L, values + 4)) return 0;
-  baton_enter(L);
+  baton_lua_enter(L);
   setfvalue(s2v(process->L->top.p), baton_lua_keep_traceback);
   process->L->top.p++;
-  baton_leave(L);
+  baton_lua_leave(L);
   return 1;
 }
 
@@ -211,10 +211,10 @@ static int begin_thread(lua_State *L, struct baton_process *process, int values)
 /* Sets the handle's metatable, which has no finalizer. */
 static void set_metatable(lua_State *L, struct baton_process *process) {
   Udata *handle = handle_of(process);
-  baton_enter(L);
+  baton_lua_enter(L);
   handle->metatable = process->vm->process_metatable;
   luaC_objbarrier(L, handle, handle->metatable);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /*
@@ -222,7 +222,7 @@ static void set_metatable(lua_State *L, struct baton_process *process) {
 ** handle in their place. If it cannot, returns NULL and leaves a message on the top of the stack.
 */
 struct baton_process *baton_lua_new_process(
-    lua_State *L, struct baton_vm *vm, struct baton_spawn_options *options) {
+    lua_State *L, struct baton_lua_vm *vm, struct baton_spawn_options *options) {
   char message[BATON_MESSAGE];
   int values = lua_gettop(L);
   struct baton_process *process;
@@ -246,7 +246,7 @@ struct baton_process *baton_lua_new_process(
   pace_collector(L, vm);
   options->user_data = (uintptr_t)process;
   message[0] = '\0';
-  baton_enter(L);
+  baton_lua_enter(L);
   process->sched_id = baton_spawn(vm->executor, options, message, sizeof message);
   if (process->sched_id != 0) {
     process->outcome = BATON_ALIVE;
@@ -254,7 +254,7 @@ struct baton_process *baton_lua_new_process(
     hold_handle(L, process);
   }
   if (options->thread[0] != '\0') baton_lua_watch_threads(vm);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (process->sched_id == 0) {
     lua_pop(L, 1);
     lua_pushstring(L, message);
@@ -277,23 +277,23 @@ static void forget_killed(struct baton_process *process) {
 
 /* Called when the timer that the process was made for will never start it. */
 void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process) {
-  baton_enter(L);
+  baton_lua_enter(L);
   forget_killed(process);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /* Kills a process that has not run. It ends at once. Returns 0 if it has run. */
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   int ended;
-  baton_enter(L);
+  baton_lua_enter(L);
   ended = baton_end_unstarted(process->vm->executor, process->sched_id);
   if (ended) forget_killed(process);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (!ended) return 0;
   lua_settop(process->L, 0);
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_give_way(process->vm->executor); /* to a process that joins it */
-  baton_leave(L);
+  baton_lua_leave(L);
   return 1;
 }
 
@@ -353,10 +353,10 @@ int baton_lua_push_results(lua_State *L, struct baton_process *process) {
   lua_pushboolean(L, process->outcome == BATON_RETURNED);
   if (process->has_no_thread) {
     if (process->results > 0) {
-      baton_enter(L);
+      baton_lua_enter(L);
       setobj2s(L, L->top.p, thread_of(process));
       api_incr_top(L);
-      baton_leave(L);
+      baton_lua_leave(L);
     }
     return 1 + process->results;
   }
@@ -370,13 +370,13 @@ int baton_lua_push_results(lua_State *L, struct baton_process *process) {
   return count + 1;
 }
 
-struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm) {
+struct baton_process *baton_lua_interrupt_target(const struct baton_lua_vm *vm) {
   return vm->heir != NULL ? vm->heir : vm->main_process;
 }
 
 /* Makes the handle's metatable. process/module.c adds the methods. A handle needs no finalizer: the
    scheduler has forgotten a process before its handle can be collected. */
-void baton_lua_open_handles(lua_State *L, struct baton_vm *vm) {
+void baton_lua_open_handles(lua_State *L, struct baton_lua_vm *vm) {
   baton_lua_new_sealed_metatable(L, BATON_SEALED_PROCESS, "baton.process*");
   vm->process_metatable = hvalue(s2v(L->top.p - 1));
   lua_pop(L, 1);

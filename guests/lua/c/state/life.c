@@ -57,9 +57,9 @@ static void print_error(lua_State *L, struct baton_process *process, int index) 
 
 static void report_failure(lua_State *L, struct baton_process *process) {
   int joiners;
-  baton_enter(L);
+  baton_lua_enter(L);
   joiners = baton_joiners(process->vm->executor, process->sched_id);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (joiners == 0 && !process->quiet) print_error(L, process, 2);
 }
 
@@ -80,12 +80,12 @@ static void end_body(struct baton_process *process, enum baton_outcome outcome) 
   lua_State *L = process->L;
   if (outcome == BATON_WAS_KILLED) lua_settop(L, 0);
   baton_life_hooks.prepare_ending(process, outcome);
-  baton_enter(L);
+  baton_lua_enter(L);
   if (outcome == BATON_FAILED && !process->quiet) process->vm->failures++;
   process->outcome = (unsigned char)outcome;
   L->status = BATON_STATUS_ENDED;
   baton_life_hooks.post_ending(process);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 void baton_lua_run_body(struct baton_process *process) {

@@ -31,13 +31,13 @@ static void *allocate(void *nothing, void *block, size_t old, size_t size) {
 /* As `allocate`, for a VM whose heap has a limit. C functions also use it outside of the VM, for
    buffers that Lua does not count. They may see an older total. */
 static void *allocate_limited(void *record, void *block, size_t old, size_t size) {
-  const struct baton_vm *vm = record;
+  const struct baton_lua_vm *vm = record;
   const size_t before = block == NULL ? 0 : old;
   if (size > before && gettotalbytes(vm->global) + (size - before) > vm->memory_limit) return NULL;
   return allocate(NULL, block, old, size);
 }
 
-void baton_lua_set_allocator(struct baton_vm *vm) {
+void baton_lua_set_allocator(struct baton_lua_vm *vm) {
   if (vm->memory_limit > 0)
     lua_setallocf(vm->main, allocate_limited, vm);
   else
@@ -164,16 +164,16 @@ void baton_lua_get_memory(lua_State *L) {
   if (!baton_replenish()) raise_memory_error(L);
 }
 
-static int is_room_for_object(lua_State *L, struct baton_vm *vm, uint64_t channel) {
+static int is_room_for_object(lua_State *L, struct baton_lua_vm *vm, uint64_t channel) {
   int is_room;
   if (baton_replenish()) return 1;
-  baton_enter(L);
+  baton_lua_enter(L);
   is_room = baton_replenish_for_object(vm->executor, channel);
-  baton_leave(L);
+  baton_lua_leave(L);
   return is_room;
 }
 
-void baton_lua_get_memory_for_object(lua_State *L, struct baton_vm *vm, uint64_t channel) {
+void baton_lua_get_memory_for_object(lua_State *L, struct baton_lua_vm *vm, uint64_t channel) {
   if (is_room_for_object(L, vm, channel)) return;
   collect(L);
   if (!is_room_for_object(L, vm, channel)) raise_memory_error(L);

@@ -22,19 +22,19 @@ static void begin_inspection(lua_State *L, const lua_State *other, struct inspec
   inspection->process = baton_lua_running(L);
   if (other == L || G(L)->gcstp & GCSTPGC) inspection->process = NULL;
   if (inspection->process == NULL) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   inspection->paid = G(L)->totalbytes;
   baton_lua_stop_collector(inspection->process, &inspection->mark);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 static void end_inspection(lua_State *L, const struct inspection *inspection) {
   if (inspection->process == NULL) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   baton_lua_restart_collector(inspection->process);
   /* each step that the collector skipped has reduced its debt */
   luaE_setdebt(G(L), (l_mem)gettotalbytes(G(L)) - inspection->paid);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 /*
@@ -55,14 +55,14 @@ static int is_raising(const CallInfo *ci) {
 static int push_trace_of_error(lua_State *L, const lua_State *other) {
   const CallInfo *ci;
   int is_there = 0;
-  baton_enter(L);
+  baton_lua_enter(L);
   for (ci = other->ci; ci != &other->base_ci && !is_raising(ci);) ci = ci->previous;
   if (ci != &other->base_ci && ttisstring(s2v(ci->func.p + 2))) {
     setobj2s(L, L->top.p, s2v(ci->func.p + 2));
     api_incr_top(L);
     is_there = 1;
   }
-  baton_leave(L);
+  baton_lua_leave(L);
   return is_there;
 }
 

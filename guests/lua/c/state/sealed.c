@@ -64,17 +64,17 @@ static TValue *table_of_ours(lua_State *L) { return s2v(G(L)->mainthread->stack.
 
 void baton_lua_open_private(lua_State *L) {
   lua_newtable(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   setobj(L, table_of_ours(L), s2v(L->top.p - 1));
   L->top.p--;
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 static void push_table(lua_State *L) {
-  baton_enter(L);
+  baton_lua_enter(L);
   setobj2s(L, L->top.p, table_of_ours(L));
   api_incr_top(L);
-  baton_leave(L);
+  baton_lua_leave(L);
 }
 
 void baton_lua_push_private(lua_State *L, const void *key) {

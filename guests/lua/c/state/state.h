@@ -17,14 +17,14 @@
 void baton_lua_get_memory(lua_State *L);
 /* The same before one object or process is made, or a value is put into a channel (0: none). It
    also counts free places in tables. */
-void baton_lua_get_memory_for_object(lua_State *L, struct baton_vm *vm, uint64_t channel);
+void baton_lua_get_memory_for_object(lua_State *L, struct baton_lua_vm *vm, uint64_t channel);
 static inline void baton_lua_check_memory_for_object(
-    lua_State *L, struct baton_vm *vm, uint64_t channel) {
+    lua_State *L, struct baton_lua_vm *vm, uint64_t channel) {
   if (__builtin_expect(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0, 0))
     baton_lua_get_memory_for_object(L, vm, channel);
 }
 /* Called once for the new Lua state of a VM. */
-void baton_lua_set_allocator(struct baton_vm *vm);
+void baton_lua_set_allocator(struct baton_lua_vm *vm);
 /* Called before something that may allocate this many bytes at once. */
 void baton_lua_get_room(lua_State *L, size_t size);
 static inline void baton_lua_check_memory(lua_State *L) {
@@ -75,13 +75,13 @@ void baton_lua_guard_debug(lua_State *L);
 /* handles.c */
 /* Called when the timer that a process was made for will never start it. */
 void baton_lua_abandon_prepared(lua_State *L, struct baton_process *process);
-void baton_lua_open_handles(lua_State *L, struct baton_vm *vm);
+void baton_lua_open_handles(lua_State *L, struct baton_lua_vm *vm);
 /* Ends the record's life. Called last by the process, inside the VM. */
 void baton_lua_end_record(struct baton_process *process);
 /* The process that receives SIGINT as an interrupt. */
-struct baton_process *baton_lua_interrupt_target(const struct baton_vm *vm);
+struct baton_process *baton_lua_interrupt_target(const struct baton_lua_vm *vm);
 struct baton_process *baton_lua_new_process(
-    lua_State *L, struct baton_vm *vm, struct baton_spawn_options *options);
+    lua_State *L, struct baton_lua_vm *vm, struct baton_spawn_options *options);
 int baton_lua_end_unstarted(lua_State *L, struct baton_process *process);
 void baton_lua_end_in_place(struct baton_process *process);
 void baton_lua_push_process(lua_State *L, struct baton_process *process);

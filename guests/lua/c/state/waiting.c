@@ -84,9 +84,9 @@ void baton_lua_before_blocking(lua_State *L, struct baton_process *process) {
       process->foreign_states > 0)
     return;
   if (baton_lua_is_waited_for(process)) return;
-  baton_enter(L);
+  baton_lua_enter(L);
   wake = baton_wait_for_thread(process->vm->executor);
-  baton_leave(L);
+  baton_lua_leave(L);
   baton_lua_after_wait(L, process, wake);
 }
 
@@ -102,7 +102,7 @@ int baton_lua_is_on_own_stack(const struct baton_process *process) {
 }
 
 static int may_wait(const struct baton_process *process) {
-  const struct baton_vm *vm = process->vm;
+  const struct baton_lua_vm *vm = process->vm;
   if (process->global == NULL || vm->closing || vm->hook_process == process) return 0;
   return process->foreign_states == 0 && process->criticals == 0 &&
       baton_lua_is_on_own_stack(process);

@@ -105,9 +105,9 @@ const struct ffi_type *baton_ffi_derived(
     lua_State *L, struct ffi_vm *vm, const struct ffi_type *type, int how, uint64_t length) {
   const struct ffi_type *derived;
   baton_lua_check_memory(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   derived = baton_ffi_derive(vm->state, type, how, length);
-  baton_leave(L);
+  baton_lua_leave(L);
   return derived;
 }
 

@@ -173,9 +173,9 @@ static int as_integer(
       const char *name = lua_tolstring(L, index, &size);
       int found = 0;
       if (type->flags & FFI_IS_ENUM) {
-        baton_enter(L);
+        baton_lua_enter(L);
         found = baton_ffi_enumerator(vm->state, type, name, size, value);
-        baton_leave(L);
+        baton_lua_leave(L);
       }
       return found;
     }
@@ -454,9 +454,9 @@ static void initialize_by_name(lua_State *L, struct ffi_vm *vm, const struct ffi
       luaL_error(L, "the name of a member of '%s' expected as key, got %s", type->name,
           luaL_typename(L, -2));
     name = lua_tolstring(L, -2, &length);
-    baton_enter(L);
+    baton_lua_enter(L);
     found = baton_ffi_field(vm->state, type, name, length, &field);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (!found) luaL_error(L, "'%s' has no member '%s'", type->name, name);
     initialize_member(L, vm, &field, to, size);
     lua_pop(L, 1);
@@ -477,10 +477,10 @@ static void initialize_record(lua_State *L, struct ffi_vm *vm, const struct ffi_
   for (i = 0; i < given; i++) {
     struct ffi_field field;
     int found;
-    baton_enter(L);
+    baton_lua_enter(L);
     found =
         (i == 0 || !(type->flags & FFI_IS_UNION)) && baton_ffi_field_at(vm->state, type, i, &field);
-    baton_leave(L);
+    baton_lua_leave(L);
     if (!found) luaL_error(L, "too many initializers for '%s': %I", type->name, (lua_Integer)given);
     if (is_table)
       lua_rawgeti(L, first, (lua_Integer)i + 1);

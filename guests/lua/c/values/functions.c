@@ -36,9 +36,9 @@ const struct ffi_prepared *baton_ffi_prepare_for(lua_State *L, struct ffi_vm *vm
   const struct ffi_prepared *prepared;
   char *message = NULL;
   baton_lua_check_memory(L);
-  baton_enter(L);
+  baton_lua_enter(L);
   prepared = baton_ffi_prepare(vm->state, type, further, count, &message);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (prepared == NULL) baton_ffi_raise(L, message);
   return prepared;
 }

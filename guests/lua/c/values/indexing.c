@@ -77,9 +77,9 @@ static int look_up_member(
     }
   }
   name = lua_tolstring(L, 2, &size);
-  baton_enter(L);
+  baton_lua_enter(L);
   found = baton_ffi_field(vm->state, type, name, size, field);
-  baton_leave(L);
+  baton_lua_leave(L);
   if (!found || known == NULL) return found;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &members_key);
   lua_pushvalue(L, 2);

@@ -111,11 +111,11 @@ static const struct ffi_type *parse_type(
   lua_settop(L, key);
   if (arguments != 0) list = read_arguments(L, vm, arguments, key - 1, &count);
   baton_ffi_get_room(L, size);
-  baton_enter(L);
+  baton_lua_enter(L);
   definitions = baton_ffi_definitions(vm->state);
   type = baton_ffi_type(vm->state, text, size, list, count, &message);
   defines = baton_ffi_definitions(vm->state) != definitions;
-  baton_leave(L);
+  baton_lua_leave(L);
   if (type == NULL) baton_ffi_raise(L, message);
   if (!defines) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &types_key);
@@ -162,9 +162,9 @@ int baton_ffi_cdef(lua_State *L) {
   char *message = NULL;
   int done;
   baton_ffi_get_room(L, size);
-  baton_enter(L);
+  baton_lua_enter(L);
   done = baton_ffi_declare(vm->state, text, size, list, count, &message);
-  baton_leave(L);
+  baton_lua_leave(L);
   lua_newtable(L); /* a name that was only declared may now be another type */
   lua_rawsetp(L, LUA_REGISTRYINDEX, &types_key);
   if (!done) baton_ffi_raise(L, message);

@@ -15,7 +15,7 @@
 **   indexing.c   indexing, calling and finalizing cdata
 **
 ** All functions are called outside the VM, except those of the Rust half that take `vm->state`.
-** Calls of these stand between baton_enter and baton_leave, and raise no error.
+** Calls of these stand between baton_lua_enter and baton_lua_leave, and raise no error.
 */
 #ifndef BATON_VALUES_H
 #define BATON_VALUES_H
@@ -149,7 +149,7 @@ void baton_ffi_library_close(void *library);
 /* One VM's ffi. A userdata in the registry, which is made first and so collected last. */
 struct ffi_vm {
   void *state;
-  struct baton_vm *vm;
+  struct baton_lua_vm *vm;
   Table *plain, *finalized; /* metatables of cdata; the second has __gc */
   struct ffi_callback *callbacks, *dead, *last_dead;
   int dead_count;

@@ -32,7 +32,7 @@ static int has_room(struct all_reached *all) {
 }
 
 /* Called with the list locked, so it calls nothing that waits. */
-static void reach(void *argument, uint64_t id, struct baton_vm *vm) {
+static void reach(void *argument, uint64_t id, struct baton_lua_vm *vm) {
   struct all_reached *all = argument;
   const struct baton_vm_start *start = vm->start;
   struct reached *reached;

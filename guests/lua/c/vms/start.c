@@ -69,9 +69,9 @@ static struct baton_vm_start *make_start(lua_State *L, struct baton_block *block
 
 /* Makes the records and starts the VM, which owns `start` from then on. Returns its id, or 0 and a
    message. */
-static uint64_t start_with(const struct baton_vm *starter, struct baton_vm_start *start,
+static uint64_t start_with(const struct baton_lua_vm *starter, struct baton_vm_start *start,
     uint64_t memory, int cpu, char *message, size_t size) {
-  struct baton_vm *vm = baton_lua_make_vm("baton");
+  struct baton_lua_vm *vm = baton_lua_make_vm("baton");
   struct baton_process *main;
   uint64_t id;
   if (vm == NULL) {
@@ -124,12 +124,12 @@ int baton_vms_start_one(lua_State *L) {
 
 /* }====================================================== */
 
-void baton_vms_closes(struct baton_vm *vm) {
+void baton_vms_closes(struct baton_lua_vm *vm) {
   struct baton_vm_start *start = vm->start;
   int link;
   for (link = 0; link < BATON_LINKS; link++) baton_shared_close_from_outside(start->links[link]);
 }
 
-void baton_vms_forget_start(struct baton_vm *vm) {
+void baton_vms_forget_start(struct baton_lua_vm *vm) {
   if (vm->start != NULL) free_start(vm->start);
 }

@@ -14,7 +14,7 @@
 void baton_vms_install(void);
 /* Closes what connects a VM with others. Called once, when the VM has ended or was halted, by any
    thread that is in no VM. */
-void baton_vms_closes(struct baton_vm *vm);
+void baton_vms_closes(struct baton_lua_vm *vm);
 
 /* }====================================================== */
 
@@ -23,13 +23,13 @@ void baton_vms_closes(struct baton_vm *vm);
 ** ======================================================= */
 
 uint64_t baton_vms_next_id(void);
-uint64_t baton_vms_start(const void *starter, struct baton_vm *vm, struct baton_process *main,
+uint64_t baton_vms_start(const void *starter, struct baton_lua_vm *vm, struct baton_process *main,
     uint64_t id, const char *name, int cpu, char *message, size_t size);
 int baton_vms_halt(uint64_t id, uint64_t nanoseconds);
 void baton_vms_halt_others(const void *executor);
 int baton_vms_is_idle(uint64_t id);
 void baton_vms_each(
-    void (*visit)(void *argument, uint64_t id, struct baton_vm *vm), void *argument);
+    void (*visit)(void *argument, uint64_t id, struct baton_lua_vm *vm), void *argument);
 
 /* }====================================================== */
 
@@ -77,7 +77,7 @@ int baton_vms_is_waiting(lua_State *L);
 /* start.c: start(name, memory, cpu, requests, life, ended, ...) -> id, or nil and a message */
 int baton_vms_start_one(lua_State *L);
 /* Called before the record of a VM is freed. */
-void baton_vms_forget_start(struct baton_vm *vm);
+void baton_vms_forget_start(struct baton_lua_vm *vm);
 
 /* }====================================================== */
 

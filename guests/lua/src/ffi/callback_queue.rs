@@ -7,7 +7,7 @@ use baton_core::sched::ProcessId;
 use baton_core::vm::{Inside, Vm};
 use baton_ffi::callback_queue::{CallbackQueue, ListenerEnd, Next, QueuedCall};
 
-use crate::bridge::CWake;
+use baton_capi::CWake;
 
 /// A queue of calls. Their data are addresses of a `struct ffi_incoming_call`.
 type Queue = CallbackQueue<usize>;

@@ -11,7 +11,7 @@ use baton_ffi::call::Plan;
 use baton_ffi::timed::{CallEnd, TimedCall, TimedCalls};
 
 use super::calls::Prepared;
-use crate::bridge::CWake;
+use baton_capi::CWake;
 
 /// Prepares a VM for calls with a timeout. Inside the VM.
 // SAFETY: the only definition of this symbol, with the signature of `c/ffi/inside.h`.

@@ -2,7 +2,7 @@
 
 use super::PATIENCE;
 use crate::call_times;
-use crate::settings::{Count, NamedCount, counters, of_executor};
+use baton_capi::settings::{Count, NamedCount, counters, of_executor};
 use baton_core::time_buckets::{BOUNDS, TimeBuckets};
 use baton_core::vm::Vm;
 use serde_json::{Map, Value, json};

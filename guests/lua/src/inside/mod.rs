@@ -213,7 +213,7 @@ fn require_all(access: Access, what: &str) -> Result<(), String> {
 }
 
 /// Notes a SIGQUIT. Async-signal-safe.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_note_quit(is_observers: c_int) {
     quit::note(is_observers != 0);
@@ -223,7 +223,7 @@ extern "C" fn baton_note_quit(is_observers: c_int) {
 ///
 /// # Safety
 /// `info` is the `siginfo_t` that its handler was given.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_is_observers(info: *const c_void) -> c_int {
     // SAFETY: the caller's condition.
@@ -234,7 +234,7 @@ unsafe extern "C" fn baton_is_observers(info: *const c_void) -> c_int {
 ///
 /// # Safety
 /// `text` is readable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_note_running(text: *const c_char, size: usize) {
     // SAFETY: the caller's condition.

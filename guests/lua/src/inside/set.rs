@@ -1,7 +1,7 @@
 //! Parameters, read and set from outside.
 
 use super::PATIENCE;
-use crate::parameters::{list_values, set_by_name};
+use baton_capi::parameters::{list_values, set_by_name};
 use baton_core::vm::Vm;
 use serde_json::{Map, Value, json};
 

@@ -10,7 +10,7 @@
 //! processes wait during one.
 
 use super::{PATIENCE, metrics, stacks, uptime};
-use crate::settings::{NamedCount, counters, of_executor};
+use baton_capi::settings::{NamedCount, counters, of_executor};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{NoLook, Times, View, Vm};
 use baton_observe::report::Process;

@@ -41,7 +41,7 @@ pub(crate) struct Beside {
     pub(crate) id: u64,
     /// For reports.
     pub(crate) name: String,
-    /// `struct baton_vm` of the C half. The guest frees it.
+    /// `struct baton_lua_vm` of the C half. The guest frees it.
     pub(crate) record: usize,
     /// Whether a report on the VM's processes was asked for.
     must_report: AtomicBool,

@@ -1,8 +1,8 @@
 //! The start of a VM beside the first one, and its home thread.
 
 use super::list::{self, Beside, FIRST_ID};
-use crate::bridge::write_message;
 use crate::guest::{LuaGuest, set_executor};
+use baton_capi::write_message;
 use baton_core::sched::{ProcessId, SpawnOptions};
 use baton_core::vm::{Spawned, Vm};
 use baton_sys::{processors, thread};
@@ -43,7 +43,7 @@ fn run_at_home(vm: &Arc<Vm>, id: u64, cpu: Option<usize>) {
 /// 0 and a message.
 ///
 /// # Safety
-/// `starter` is the executor of the calling process's VM. `record` is a fresh `struct baton_vm`
+/// `starter` is the executor of the calling process's VM. `record` is a fresh `struct baton_lua_vm`
 /// that belongs to the VM from now on, and `main` the record of its main process. `name` is a
 /// string that ends with a zero byte. `message` is writable for `size` bytes.
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.

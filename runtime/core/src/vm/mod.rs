@@ -141,7 +141,9 @@ pub use switch::cpu_time::TimeUsed;
 use crate::counters::Counters;
 use crate::guest::{Guest, GuestCalls};
 use crate::parameters::Parameters;
-use crate::sched::{CarrierId, ProcessId, Scheduler, SemaphoreId, SharedWaitId, WaitQueueId};
+use crate::sched::{
+    CarrierId, ProcessId, Scheduler, SemaphoreId, SharedWaitId, WaitQueueId, Wording,
+};
 use crate::spin::Chooser;
 use crate::time_buckets::TimeBuckets;
 use baton_sys::asked::Asked;
@@ -492,6 +494,11 @@ impl Vm {
     /// ```
     pub fn threads(&self) -> usize {
         self.lock_state().live_threads()
+    }
+
+    /// How reports name what is the guest's.
+    pub fn wording(&self) -> &'static Wording {
+        self.guest.wording()
     }
 
     /// How many native threads belong to the runtime: the VM's, home included, and the monitor's.

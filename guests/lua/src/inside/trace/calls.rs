@@ -3,7 +3,7 @@
 use super::ending::copy_rest;
 use super::flight;
 use super::taken::Taken;
-use crate::bridge::write_message;
+use baton_capi::write_message;
 use baton_core::vm::{Inside, Vm};
 use baton_sys::forking::{Child, ForkMutex};
 use std::ffi::{CStr, OsStr, c_char, c_int};
@@ -68,10 +68,10 @@ impl TracedRun {
     }
 }
 
-/// See `baton.h`.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+/// Ends the VM, and before it the trace of a traced run.
+// SAFETY: the only definition of this symbol, with the signature in `c/program/program.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_stop(vm: &Vm) {
+extern "C" fn baton_lua_stop(vm: &Vm) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let inside = unsafe { Inside::assume(vm) };
     // The end of another VM is not that of the program.
@@ -82,19 +82,19 @@ extern "C" fn baton_stop(vm: &Vm) {
     inside.stop();
 }
 
-/// See `baton.h`.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+/// See `observing.h`.
+// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_before_exit(vm: &Vm) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     before_end(&unsafe { Inside::assume(vm) });
 }
 
-/// See `baton.h`.
+/// See `observing.h`.
 ///
 /// # Safety
 /// `why` is a C string.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_write_flight(vm: &Vm, why: *const c_char) {
     // SAFETY: the caller's condition; the C half calls this inside the VM (`baton.h`).
@@ -102,16 +102,16 @@ unsafe extern "C" fn baton_write_flight(vm: &Vm, why: *const c_char) {
     flight::write_now(&inside, &why.to_string_lossy());
 }
 
-/// See `baton.h`.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+/// See `observing.h`.
+// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_begin_trace(vm: &Vm) -> u64 {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     unsafe { Inside::assume(vm) }.view(|view| view.begin_trace())
 }
 
-/// See `baton.h`.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+/// See `observing.h`.
+// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_end_trace(vm: &Vm, begin: u64) -> *mut Taken {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
@@ -121,12 +121,12 @@ extern "C" fn baton_end_trace(vm: &Vm, begin: u64) -> *mut Taken {
     Box::into_raw(Box::new(taken))
 }
 
-/// See `baton.h`.
+/// See `observing.h`.
 ///
 /// # Safety
 /// `taken` is a result of `baton_end_trace` that was not written yet, `path` a C string, and
 /// `message` writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_write_trace(
     taken: *mut Taken,

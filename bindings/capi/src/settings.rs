@@ -1,4 +1,4 @@
-//! Counters and features, by their names in Lua programs.
+//! Counters and features, by their names.
 
 use baton_core::counters::Counters;
 use baton_core::sched::SchedCounters;
@@ -9,19 +9,21 @@ use std::ptr;
 use std::time::Duration;
 
 /// The value of a counter.
-#[derive(Clone, Copy)]
-pub(crate) enum Count {
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    /// A number.
     Number(u64),
     /// A number that differs between two runs of one program, because native threads race.
     OfThreads(u64),
+    /// A time.
     Time(Duration),
 }
 
-/// A counter: its name in Lua programs, and its value.
-pub(crate) type NamedCount = (&'static CStr, Count);
+/// A counter: its name, and its value.
+pub type NamedCount = (&'static CStr, Count);
 
 /// All counters. `threads` is the number of native threads: the view cannot count them.
-pub(crate) fn counters(view: &View<'_>, threads: usize) -> Vec<NamedCount> {
+pub fn counters(view: &View<'_>, threads: usize) -> Vec<NamedCount> {
     let mut counters = of_scheduler(view);
     counters.extend(of_executor(view.vm()));
     counters.extend(of_spinning(view));
@@ -75,7 +77,7 @@ fn of_scheduler(view: &View<'_>) -> Vec<NamedCount> {
 }
 
 /// The executor's counters. The pattern has all fields, as in [`of_scheduler`].
-pub(crate) fn of_executor(vm: &Vm) -> Vec<NamedCount> {
+pub fn of_executor(vm: &Vm) -> Vec<NamedCount> {
     let Counters {
         beats,
         signals,

@@ -1,9 +1,8 @@
-//! The functions of `baton.h`, which the C half calls.
+//! The functions of `baton.h`, which a guest in C calls.
 //!
-//! Each takes the executor as a pointer, which `program` has given to the C half. They are called
-//! inside the VM, unless `baton.h` says otherwise; `Inside::assume` relies on that. None of
-//! them raises a Lua error: their callers do. The functions for synchronization objects and timers
-//! are in `objects`.
+//! Each takes the executor as a pointer. They are called inside the VM, unless `baton.h` says
+//! otherwise; `Inside::assume` relies on that. None of them unwinds or jumps. The functions for
+//! synchronization objects and timers are in `objects`.
 
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
@@ -12,12 +11,13 @@ use baton_core::sched::{
 use baton_core::vm::{ForeignCall, Inside, Offloaded, Spawned, TimeUsed, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
 /// `struct baton_wake`.
 #[repr(C)]
-pub(crate) struct CWake {
+#[derive(Debug)]
+pub struct CWake {
     reason: u32,
     case_index: u32,
     value: u64,
@@ -103,7 +103,7 @@ fn process(bits: u64) -> Option<ProcessId> {
 ///
 /// # Safety
 /// `buffer` is writable for `size` bytes.
-pub(crate) unsafe fn write_message(buffer: *mut c_char, size: usize, message: &str) {
+pub unsafe fn write_message(buffer: *mut c_char, size: usize, message: &str) {
     let Some(room) = size.checked_sub(1) else {
         return;
     };
@@ -151,12 +151,17 @@ macro_rules! bridge_from_anywhere {
 mod commands;
 mod descriptors;
 mod dict;
+mod gate;
+#[cfg(test)]
+mod layout;
+mod life;
 mod objects;
 mod select;
 mod shared;
 mod signals;
 mod threads;
 mod turns;
+mod wakers;
 
 bridge! {
     fn baton_end(vm) -> CLastAccount {
@@ -402,29 +407,12 @@ bridge_from_anywhere! {
     }
 }
 
-/// Makes a process. Returns 0 and writes a message if it cannot.
-///
-/// # Safety
-/// `options` is readable, `message` writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_spawn(
-    vm: &Vm,
-    options: *const CSpawn,
-    message: *mut c_char,
-    size: usize,
-) -> u64 {
-    // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
-    // SAFETY: the caller's condition.
-    let asked = unsafe { &*options };
-    let inherited = || {
-        vm.sched(|sched| {
-            sched
-                .current()
-                .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
-        })
-    };
+/// What the scheduler is told of a process. Its priority is `inherited` unless another one is
+/// asked for.
+fn asked_options(
+    asked: &CSpawn,
+    inherited: impl FnOnce() -> Priority,
+) -> (SpawnOptions, Option<usize>, Spawned) {
     let options = SpawnOptions {
         priority: u8::try_from(asked.priority)
             .ok()
@@ -443,6 +431,32 @@ unsafe extern "C" fn baton_spawn(
     } else {
         Spawned::Now
     };
+    (options, stack_size, when)
+}
+
+/// Makes a process. Returns 0 and writes a message if it cannot.
+///
+/// # Safety
+/// `options` is readable, `message` writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_spawn(
+    vm: &Vm,
+    options: *const CSpawn,
+    message: *mut c_char,
+    size: usize,
+) -> u64 {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let vm = &unsafe { Inside::assume(vm) };
+    // SAFETY: the caller's condition.
+    let asked = unsafe { &*options };
+    let (options, stack_size, when) = asked_options(asked, || {
+        vm.sched(|sched| {
+            sched
+                .current()
+                .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
+        })
+    });
     match threads::spawn(vm, &asked.thread, options, stack_size, when) {
         Ok(pid) => pid.to_bits(),
         Err(error) => {
@@ -509,7 +523,7 @@ extern "C" fn baton_replenish() -> c_int {
     reserve::replenish().into()
 }
 
-/// Fills a part of the reserve, so that Lua may allocate. Returns 0 if it cannot.
+/// Fills a part of the reserve, so that the guest may allocate. Returns 0 if it cannot.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_hold_least() -> c_int {
@@ -542,30 +556,4 @@ extern "C" fn baton_has_room(size: usize) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn baton_now() -> u64 {
     Instant::now().as_nanos()
-}
-
-/// The text of a file of `lua/`, by its name without extension.
-///
-/// # Safety
-/// `name` is a C string, `size` is writable.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> *const c_char {
-    // SAFETY: the caller's condition.
-    let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
-        b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
-        b"cluster" => include_str!("../lua/cluster.lua"),
-        b"cluster/queues" => include_str!("../lua/cluster/queues.lua"),
-        b"cluster/services" => include_str!("../lua/cluster/services.lua"),
-        b"cluster/tables" => include_str!("../lua/cluster/tables.lua"),
-        b"inspect" => include_str!("../lua/inspect.lua"),
-        b"scope" => include_str!("../lua/scope.lua"),
-        b"supervise" => include_str!("../lua/supervise.lua"),
-        b"vm" => include_str!("../lua/vm.lua"),
-        b"vm_workers" => include_str!("../lua/vm_workers.lua"),
-        _ => "",
-    };
-    // SAFETY: the caller's condition.
-    unsafe { size.write(source.len()) };
-    source.as_ptr().cast()
 }

@@ -1,7 +1,6 @@
 //! Native threads by name, and what processes wait for.
 
 use super::{process, write_message};
-use crate::wording::WORDING;
 use baton_core::sched::{ProcessId, SpawnOptions, describe_wait};
 use baton_core::vm::{Inside, Spawned, Vm};
 use baton_sys::thread;
@@ -97,7 +96,7 @@ unsafe extern "C" fn baton_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: u
     let vm = &unsafe { Inside::assume(vm) };
     let names = vm.thread_names();
     let waits_for =
-        process(pid).map(|pid| vm.sched(|sched| describe_wait(sched, &WORDING, &names, pid)));
+        process(pid).map(|pid| vm.sched(|sched| describe_wait(sched, vm.wording(), &names, pid)));
     // SAFETY: the caller's condition.
     unsafe { write_message(text, size, &waits_for.unwrap_or_default()) };
 }

@@ -1,7 +1,6 @@
 //! Synchronization objects and timers. Select is in `select`.
 
 use super::{CWake, deadline, misuse, process, write_message};
-use crate::wording::WORDING;
 use baton_core::sched::{
     Attempt, BarrierId, Blocker, ChannelId, ConditionId, EventId, FirstLook, FirstWaiter, MutexId,
     RwLockId, Scheduler, SemaphoreId, TimerId, WaitPlace, WaitQueueId, Wake, WakeReason,
@@ -480,7 +479,7 @@ unsafe extern "C" fn baton_closes_cycle(
     let vm = &unsafe { Inside::assume(vm) };
     let told = vm.sched(|sched| {
         let links = sched.cycle_closed_by(object(kind, id)?)?;
-        Some(describe_cycle(sched, &WORDING, &links))
+        Some(describe_cycle(sched, vm.wording(), &links))
     });
     let Some(told) = told else { return 0 };
     // SAFETY: the caller's condition.

@@ -1,6 +1,6 @@
-//! Parameters, by their names in Lua programs.
+//! Parameters, by their names.
 
-use crate::bridge::write_message;
+use crate::functions::write_message;
 use baton_core::parameters::{DurationParameter, Parameters};
 use baton_core::spin::PolicyName;
 use baton_core::vm::{Inside, Vm};
@@ -213,7 +213,7 @@ fn choice(words: [&CStr; 2], text: &CStr) -> Result<bool, String> {
         .ok_or_else(|| format!("'{first}' or '{second}' expected, got '{got}'"))
 }
 
-/// The Lua type of a parameter.
+/// The type of a parameter.
 const fn kind(access: &Access) -> &'static str {
     match access {
         Access::Seconds(..) | Access::Period(..) | Access::Count(..) | Access::Share(..) => {
@@ -346,7 +346,7 @@ fn set_from_text(parameters: &Parameters, access: &Access, text: &str) -> Result
 }
 
 /// All parameters, and their values as texts that [`set_by_name`] takes.
-pub(crate) fn list_values(parameters: &Parameters) -> Vec<(String, String)> {
+pub fn list_values(parameters: &Parameters) -> Vec<(String, String)> {
     let text = |parameter: &Parameter| match get(parameters, &parameter.access) {
         Value::Number(number) | Value::Whole(number) => number.to_string(),
         Value::Switch(on) => on.to_string(),
@@ -367,7 +367,7 @@ pub(crate) fn list_values(parameters: &Parameters) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// What was expected and what came.
-pub(crate) fn set_by_name(parameters: &Parameters, name: &str, value: &str) -> Result<(), String> {
+pub fn set_by_name(parameters: &Parameters, name: &str, value: &str) -> Result<(), String> {
     let named = |parameter: &&Parameter| parameter.name.to_bytes() == name.as_bytes();
     let parameter = PARAMETERS.iter().find(named).ok_or_else(|| {
         let names: Vec<_> = PARAMETERS

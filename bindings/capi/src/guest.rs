@@ -1,0 +1,158 @@
+//! A guest that is a table of functions in C: `struct baton_guest`.
+
+use baton_core::guest::{Guest, RetakePolicy};
+use baton_core::sched::ProcessId;
+use baton_core::vm::{Inside, Vm};
+use baton_sys::signals::{PreemptTarget, preempt_this_thread_by};
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
+use std::time::Duration;
+
+/// `struct baton_guest`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct CTable {
+    pub(crate) size: usize,
+    pub(crate) run: Option<unsafe extern "C" fn(*mut c_void, *const Vm, u64, usize)>,
+    pub(crate) preempt: Option<extern "C" fn(*mut c_void)>,
+    pub(crate) switched: Option<unsafe extern "C" fn(*mut c_void, usize, usize)>,
+    pub(crate) retake_policy: Option<unsafe extern "C" fn(*mut c_void, usize) -> c_int>,
+    pub(crate) request_safepoint: Option<unsafe extern "C" fn(*mut c_void, usize)>,
+    pub(crate) deadlocked: Option<unsafe extern "C" fn(*mut c_void, *const Vm)>,
+    pub(crate) signalled: Option<unsafe extern "C" fn(*mut c_void, *const Vm)>,
+    pub(crate) forked: Option<unsafe extern "C" fn(*mut c_void, *const Vm, usize)>,
+    pub(crate) warn_stalled: Option<unsafe extern "C" fn(*mut c_void, usize)>,
+}
+
+/// The bytes up to the end of the last member that a guest must give.
+const LEAST: usize = offset_of!(CTable, switched);
+
+/// Of `enum baton_policy`.
+const STAY: c_int = 0;
+const RETAKE_PINNED: c_int = 2;
+
+impl CTable {
+    /// A copy of a guest's table, which may be that of an older header. `None` if it lacks what a
+    /// guest must give.
+    ///
+    /// # Safety
+    /// `table` is readable for as many bytes as its first member says.
+    pub(crate) unsafe fn read(table: *const CTable) -> Option<CTable> {
+        // SAFETY: the caller's condition.
+        let size = unsafe { table.cast::<usize>().read() };
+        if size < LEAST {
+            return None;
+        }
+        // SAFETY: all zero is a table without functions.
+        let mut copy: CTable = unsafe { std::mem::zeroed() };
+        // SAFETY: both are as large as that, by the caller's condition.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                table.cast::<u8>(),
+                (&raw mut copy).cast::<u8>(),
+                size.min(size_of::<CTable>()),
+            );
+        }
+        (copy.run.is_some() && copy.preempt.is_some()).then_some(copy)
+    }
+}
+
+/// The guest of one VM.
+pub(crate) struct CGuest {
+    table: CTable,
+    guest: *mut c_void,
+    /// What preempts on the VM's threads.
+    target: PreemptTarget,
+}
+
+// SAFETY: the pointer is only handed back to the guest's functions, which `baton.h` says may be
+// called by the VM's threads, and which of them at the same time.
+unsafe impl Send for CGuest {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for CGuest {}
+
+impl CGuest {
+    /// `None` if the table has no `preempt`.
+    pub(crate) fn new(table: CTable, guest: *mut c_void) -> Option<CGuest> {
+        let target = PreemptTarget {
+            preempt: table.preempt?,
+            argument: guest,
+        };
+        Some(CGuest {
+            table,
+            guest,
+            target,
+        })
+    }
+}
+
+impl Guest for CGuest {
+    fn run<'vm>(&self, vm: Inside<'vm>, process: ProcessId, user_data: usize) -> Inside<'vm> {
+        if let Some(run) = self.table.run {
+            // SAFETY: on the process's stack, inside the VM.
+            unsafe { run(self.guest, &raw const *vm, process.to_bits(), user_data) };
+        }
+        vm
+    }
+
+    fn switched(&self, from: Option<usize>, to: Option<usize>) {
+        // SAFETY: this guest outlives the VM's threads, which run no other VM; `baton_vm_run` takes
+        // it from the thread that it returns on.
+        unsafe { preempt_this_thread_by(&raw const self.target) };
+        if let Some(switched) = self.table.switched {
+            // SAFETY: the caller owns the VM, and is on the thread that switches.
+            unsafe { switched(self.guest, from.unwrap_or(0), to.unwrap_or(0)) };
+        }
+    }
+
+    fn retake_policy(&self, user_data: usize) -> RetakePolicy {
+        let policy = self.table.retake_policy.map(|policy| {
+            // SAFETY: the process is outside, and the VM was taken from it.
+            unsafe { policy(self.guest, user_data) }
+        });
+        match policy {
+            Some(STAY) => RetakePolicy::Stay,
+            policy => RetakePolicy::Retake {
+                pinned: policy == Some(RETAKE_PINNED),
+            },
+        }
+    }
+
+    fn warn_blocked(&self, user_data: usize) {
+        if let Some(warn) = self.table.warn_stalled {
+            // SAFETY: as for `retake_policy`.
+            unsafe { warn(self.guest, user_data) };
+        }
+    }
+
+    fn request_safepoint(&self, user_data: usize) {
+        if let Some(request) = self.table.request_safepoint {
+            // SAFETY: the process lives and does not run. The caller owns the VM.
+            unsafe { request(self.guest, user_data) };
+        }
+    }
+
+    fn deadlocked(&self, vm: &Inside<'_>) -> Option<Duration> {
+        let Some(deadlocked) = self.table.deadlocked else {
+            eprintln!("baton: deadlock: no process can ever run again");
+            std::process::exit(1);
+        };
+        // SAFETY: inside the VM.
+        unsafe { deadlocked(self.guest, &raw const **vm) };
+        None
+    }
+
+    fn forked(&self, vm: &Inside<'_>, user_data: usize) {
+        if let Some(forked) = self.table.forked {
+            // SAFETY: inside the VM, on the only thread.
+            unsafe { forked(self.guest, &raw const **vm, user_data) };
+        }
+    }
+
+    fn signalled(&self, vm: &Inside<'_>) {
+        if let Some(signalled) = self.table.signalled {
+            // SAFETY: inside the VM.
+            unsafe { signalled(self.guest, &raw const **vm) };
+        }
+    }
+}

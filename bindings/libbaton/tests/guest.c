@@ -1,0 +1,220 @@
+/* A guest: each process runs a C function. The argument chooses what the first process does. */
+#include "baton.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct body {
+  void (*run)(baton_vm *vm, uint64_t self, void *argument);
+  void *argument;
+};
+
+static char message[BATON_MESSAGE];
+
+static void expect(int holds, const char *what) {
+  if (holds) return;
+  fprintf(stderr, "expected: %s (%s)\n", what, message);
+  exit(1);
+}
+
+static uint64_t spawn(baton_vm *vm, struct body *body) {
+  struct baton_spawn_options options;
+  uint64_t process;
+  memset(&options, 0, sizeof options);
+  options.user_data = (uintptr_t)body;
+  options.preemptible = 1;
+  process = baton_spawn(vm, &options, message, sizeof message);
+  expect(process != 0, "a process");
+  return process;
+}
+
+static void run(void *guest, baton_vm *vm, uint64_t process, uintptr_t user_data) {
+  struct body *body = (struct body *)user_data;
+  (void)guest;
+  body->run(vm, process, body->argument);
+}
+
+static void preempt(void *guest) { __atomic_store_n((int *)guest, 1, __ATOMIC_RELAXED); }
+
+static const struct baton_guest TABLE = {
+    sizeof TABLE, run, preempt, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+
+static void add_in_turns(baton_vm *vm, uint64_t self, void *argument) {
+  int *sum = (int *)argument;
+  int i;
+  expect(baton_self(vm) == self, "the process is the current one");
+  for (i = 0; i < 100; i++) {
+    int before = *sum;
+    baton_yield(vm);
+    *sum += 1;
+    expect(*sum > before, "a sum that grows");
+  }
+}
+
+static void everything(baton_vm *vm, uint64_t self, void *argument) {
+  int sum = 0;
+  struct body bodies[2] = {{add_in_turns, NULL}, {add_in_turns, NULL}};
+  uint64_t both[2];
+  uint64_t begin;
+  int i;
+  (void)argument;
+  for (i = 0; i < 2; i++) {
+    bodies[i].argument = &sum;
+    both[i] = spawn(vm, &bodies[i]);
+    expect(baton_user_data(vm, both[i]) == (uintptr_t)&bodies[i], "the user data");
+  }
+  for (i = 0; i < 2; i++) {
+    expect(baton_join(vm, both[i], BATON_FOREVER).reason == BATON_DONE, "the end of a process");
+    baton_forget(vm, both[i]);
+  }
+  expect(sum == 200, "both have added");
+  begin = baton_now();
+  expect(baton_sleep_until(vm, begin + 1000000).reason == BATON_TIMED_OUT ||
+             baton_now() >= begin + 1000000,
+      "a sleep of its length");
+  expect(!baton_kill_is_due(vm, self), "nobody kills the first process");
+  expect(baton_vm_run(vm) == -EBUSY, "a thread that runs a VM");
+  expect(baton_vm_free(vm) == -EBUSY, "a VM that runs is not freed");
+  baton_stop(vm);
+}
+
+static void work_beside_call(baton_vm *vm, uint64_t self, void *argument) {
+  (void)vm;
+  (void)self;
+  *(int *)argument = 1;
+}
+
+static volatile int has_worked;
+
+/* Others run during a call that only ends when one has. */
+static void call(baton_vm *vm, uint64_t self, void *argument) {
+  struct body other = {work_beside_call, (void *)&has_worked};
+  uint64_t process = spawn(vm, &other);
+  (void)self;
+  (void)argument;
+  baton_leave(vm);
+  while (!__atomic_load_n(&has_worked, __ATOMIC_ACQUIRE)) usleep(100);
+  baton_enter(vm);
+  baton_join(vm, process, BATON_FOREVER);
+  baton_stop(vm);
+}
+
+static int poll_is_armed;
+
+static void set_after_start(baton_vm *vm, uint64_t self, void *argument) {
+  (void)vm;
+  (void)self;
+  __atomic_store_n((int *)argument, 1, __ATOMIC_RELAXED);
+}
+
+/* A loop without end is preempted: `preempt` arms the poll. */
+static void loop(baton_vm *vm, uint64_t self, void *argument) {
+  int has_run = 0;
+  struct body other = {set_after_start, &has_run};
+  (void)self;
+  (void)argument;
+  spawn(vm, &other);
+  while (!__atomic_load_n(&has_run, __ATOMIC_RELAXED)) {
+    if (__atomic_exchange_n(&poll_is_armed, 0, __ATOMIC_RELAXED)) baton_safepoint(vm);
+  }
+  baton_stop(vm);
+}
+
+static void *wake(void *waker) {
+  baton_waker_wake((const struct baton_waker *)waker);
+  return NULL;
+}
+
+static void be_woken(baton_vm *vm, uint64_t self, void *argument) {
+  struct baton_waker *waker = baton_waker_resume(vm, self);
+  pthread_t thread;
+  (void)argument;
+  expect(waker != NULL, "a waker");
+  pthread_create(&thread, NULL, wake, waker);
+  baton_suspend(vm, self);
+  pthread_join(thread, NULL);
+  baton_waker_free(waker);
+  baton_stop(vm);
+}
+
+static void leave_twice(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_leave(vm);
+  baton_leave(vm);
+}
+
+static void enter_twice(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_leave(vm);
+  baton_enter(vm);
+  baton_enter(vm);
+}
+
+static void *enter(void *vm) {
+  baton_enter((const baton_vm *)vm);
+  return NULL;
+}
+
+static void enter_from_elsewhere(baton_vm *vm, uint64_t self, void *argument) {
+  pthread_t thread;
+  (void)self;
+  (void)argument;
+  pthread_create(&thread, NULL, enter, vm);
+  pthread_join(thread, NULL);
+}
+
+static void wait_for_ever(baton_vm *vm, uint64_t self, void *argument) {
+  (void)argument;
+  baton_suspend(vm, self);
+}
+
+static const struct {
+  const char *name;
+  void (*run)(baton_vm *vm, uint64_t self, void *argument);
+} CASES[] = {{"everything", everything}, {"call", call}, {"loop", loop}, {"be_woken", be_woken},
+    {"leave_twice", leave_twice}, {"enter_twice", enter_twice},
+    {"enter_from_elsewhere", enter_from_elsewhere}, {"wait_for_ever", wait_for_ever}};
+
+static void refuse_bad_tables(void) {
+  struct baton_guest bad = TABLE;
+  baton_vm *vm = NULL;
+  bad.size = sizeof(size_t);
+  expect(baton_vm_new(&bad, NULL, &vm) == -EINVAL, "a table that is too small is refused");
+  bad = TABLE;
+  bad.run = NULL;
+  expect(baton_vm_new(&bad, NULL, &vm) == -EINVAL, "a table without run is refused");
+  bad = TABLE;
+  bad.preempt = NULL;
+  expect(baton_vm_new(&bad, NULL, &vm) == -EINVAL, "a table without preempt is refused");
+}
+
+int main(int argc, char **argv) {
+  struct baton_spawn_options options;
+  struct body body = {NULL, NULL};
+  baton_vm *vm = NULL;
+  int tries;
+  size_t i;
+  for (i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
+    if (argc == 2 && strcmp(CASES[i].name, argv[1]) == 0) body.run = CASES[i].run;
+  expect(body.run != NULL, "the name of a case");
+  expect(strlen(baton_version()) >= 5, "a version");
+  refuse_bad_tables();
+  expect(baton_vm_new(&TABLE, &poll_is_armed, &vm) == 0, "a VM");
+  memset(&options, 0, sizeof options);
+  options.user_data = (uintptr_t)&body;
+  options.preemptible = 1;
+  expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "the first process");
+  expect(baton_vm_run(vm) == 0, "a VM that ends");
+  expect(baton_vm_run(vm) == -ESHUTDOWN, "a VM is run once");
+  /* Its other threads end by themselves. */
+  for (tries = 0; tries < 5000 && baton_vm_free(vm) == -EBUSY; tries++) usleep(1000);
+  expect(tries < 5000, "a VM that is freed");
+  puts("done");
+  return 0;
+}

@@ -1,0 +1,29 @@
+//! The modules that are written in Lua.
+
+use std::ffi::{CStr, c_char};
+
+/// The text of a file of `lua/`, by its name without extension.
+///
+/// # Safety
+/// `name` is a C string, `size` is writable.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> *const c_char {
+    // SAFETY: the caller's condition.
+    let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
+        b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
+        b"cluster" => include_str!("../lua/cluster.lua"),
+        b"cluster/queues" => include_str!("../lua/cluster/queues.lua"),
+        b"cluster/services" => include_str!("../lua/cluster/services.lua"),
+        b"cluster/tables" => include_str!("../lua/cluster/tables.lua"),
+        b"inspect" => include_str!("../lua/inspect.lua"),
+        b"scope" => include_str!("../lua/scope.lua"),
+        b"supervise" => include_str!("../lua/supervise.lua"),
+        b"vm" => include_str!("../lua/vm.lua"),
+        b"vm_workers" => include_str!("../lua/vm_workers.lua"),
+        _ => "",
+    };
+    // SAFETY: the caller's condition.
+    unsafe { size.write(source.len()) };
+    source.as_ptr().cast()
+}
