@@ -60,7 +60,7 @@
 //!
 //! # Systems
 //!
-//! Linux on x86-64 and AArch64. The crate also compiles for macOS and FreeBSD, but nobody has run it
+//! Linux on x86-64 and AArch64. The crate also compiles for macOS and FreeBSD, but was never run
 //! there. Where a mechanism needs a newer kernel, there is a fallback:
 //! [`features`] says what is in use.
 //!

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 
 use crate::platform;
 
-/// The effective user of the program that is connected by a Unix socket, as it was when the two were
-/// connected.
+/// The effective user of the program at the other end of a Unix socket, as it was when the two
+/// ends were connected.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
-//! `cargo xtask dist`: makes packages of the interpreter for systems with an older C library, and for
-//! other architectures.
+//! `cargo xtask dist`: makes packages of the interpreter for systems with an older C library, and
+//! for other architectures.
 //!
-//! For each target there are an archive, a Debian package, a wheel for pip, a package for npm, and a
-//! list of what is in the program. All are in `target/dist/baton-VERSION`, with their checksums. The
-//! same sources make the same bytes: `--twice` proves it. Each package is installed and used.
+//! For each target there are an archive, a Debian package, a wheel for pip, a package for npm, and
+//! a list of what is in the program. All are in `target/dist/baton-VERSION`, with their checksums.
+//! The same sources make the same bytes: `--twice` proves it. Each package is installed and used.
 
 mod archive;
 mod bill;
@@ -33,9 +33,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the user asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Wish {
+struct Order {
     targets: Vec<&'static Target>,
     is_made_twice: bool,
+    /// Whether the programs are built faster, and are slower. The tests need no more.
+    is_quick: bool,
 }
 
 /// Makes the packages, tries them, and prints their names and sizes.
@@ -47,28 +49,30 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 pub(crate) fn step(steps: &mut Steps) {
     steps.check("packages for older systems", || {
         let own = Target::of(std::env::consts::ARCH);
-        make_and_try(&Wish {
+        make_and_try(&Order {
             targets: own.into_iter().collect(),
             is_made_twice: false,
+            is_quick: true,
         })
     });
 }
 
-fn parse(arguments: &[String]) -> Result<Wish, String> {
-    let mut wish = Wish {
+fn parse(arguments: &[String]) -> Result<Order, String> {
+    let mut order = Order {
         targets: Vec::new(),
         is_made_twice: false,
+        is_quick: false,
     };
     let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
         match word {
-            "--twice" => wish.is_made_twice = true,
+            "--twice" => order.is_made_twice = true,
             "--target" => {
                 let name = words.next().unwrap_or_default();
                 let known = TARGETS.map(|target| target.architecture).join(" or ");
                 let target = Target::of(name)
                     .ok_or_else(|| format!("dist: expected --target {known}, got '{name}'"))?;
-                wish.targets.push(target);
+                order.targets.push(target);
             }
             other => {
                 return Err(format!(
@@ -77,10 +81,10 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
             }
         }
     }
-    if wish.targets.is_empty() {
-        wish.targets.extend(&TARGETS);
+    if order.targets.is_empty() {
+        order.targets.extend(&TARGETS);
     }
-    Ok(wish)
+    Ok(order)
 }
 
 /// The files for one target.
@@ -92,19 +96,19 @@ struct Made {
     bill: PathBuf,
 }
 
-fn make_and_try(wish: &Wish) -> Outcome {
+fn make_and_try(order: &Order) -> Outcome {
     let zig = Zig::installed()?;
-    let progress = progress(wish);
+    let progress = progress(order);
     let directory = workspace::directory_to_publish()?.join(format!("baton-{VERSION}"));
-    let (made, launcher, sums) = make_all(&zig, wish, &directory, "dist-build", &progress)?;
-    for (target, made) in wish.targets.iter().zip(&made) {
+    let (made, launcher, sums) = make_all(&zig, order, &directory, "dist-build", &progress)?;
+    for (target, made) in order.targets.iter().zip(&made) {
         progress.set_message(format!("try the packages for {}", target.architecture));
         trial::run(&zig, target, made, &launcher)?;
         progress.inc(1);
     }
-    if wish.is_made_twice {
+    if order.is_made_twice {
         let again = workspace::target_directory("dist-again");
-        let (.., others) = make_all(&zig, wish, &again, "dist-build-again", &progress)?;
+        let (.., others) = make_all(&zig, order, &again, "dist-build-again", &progress)?;
         if sums != others {
             return Err(format!(
                 "two builds differ; the checksums are\n{sums}and\n{others}"
@@ -121,9 +125,9 @@ fn make_and_try(wish: &Wish) -> Outcome {
     Ok(())
 }
 
-fn progress(wish: &Wish) -> ProgressBar {
-    let rounds = if wish.is_made_twice { 5 } else { 3 };
-    let progress = ProgressBar::new(rounds * wish.targets.len() as u64);
+fn progress(order: &Order) -> ProgressBar {
+    let rounds = if order.is_made_twice { 5 } else { 3 };
+    let progress = ProgressBar::new(rounds * order.targets.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {msg}") {
         progress.set_style(style);
     }
@@ -133,7 +137,7 @@ fn progress(wish: &Wish) -> ProgressBar {
 /// Builds and packs for all targets. Returns the files, npm's other package, and the checksums.
 fn make_all(
     zig: &Zig,
-    wish: &Wish,
+    order: &Order,
     directory: &Path,
     build: &str,
     progress: &ProgressBar,
@@ -146,9 +150,9 @@ fn make_all(
         .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
     let time = zig::time_of_sources()?;
     let mut made = Vec::new();
-    for target in &wish.targets {
+    for target in &order.targets {
         progress.set_message(format!("build for {}", target.architecture));
-        let program = zig.build(target, &workspace::target_directory(build))?;
+        let program = zig.build(target, order.is_quick, &workspace::target_directory(build))?;
         progress.inc(1);
         let (major, minor) = symbols::check_file(&program)?;
         progress.suspend(|| {
@@ -229,10 +233,10 @@ mod checks {
 
     #[test]
     fn without_arguments_all_targets_are_made_once() {
-        let wish = parse(&[]).expect("a wish");
-        assert_eq!(wish.targets.len(), TARGETS.len());
-        assert!(!wish.is_made_twice);
-        let one = parse(&words("--twice --target aarch64")).expect("a wish");
+        let order = parse(&[]).expect("an order");
+        assert_eq!(order.targets.len(), TARGETS.len());
+        assert!(!order.is_made_twice);
+        let one = parse(&words("--twice --target aarch64")).expect("an order");
         assert_eq!(one.targets, [&TARGETS[1]]);
         assert!(one.is_made_twice);
     }

@@ -8,8 +8,8 @@ use crate::platform;
 /// Sends a signal to a program, marked with a value.
 ///
 /// # Errors
-/// The system's: `EPERM`, `ESRCH`, or `EAGAIN` if too many signals are queued. `Unsupported` on macOS,
-/// which has no such signals.
+/// The system's: `EPERM`, `ESRCH`, or `EAGAIN` if too many signals are queued. `Unsupported` on
+/// macOS, which has no such signals.
 pub fn send(program: i32, signal: c_int, mark: usize) -> io::Result<()> {
     platform::send_with_value(program, signal, mark)
 }

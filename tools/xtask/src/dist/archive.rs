@@ -25,8 +25,8 @@ pub(crate) const FILES: [&str; 10] = [
     "share/doc/baton/book/SUMMARY.md",
 ];
 
-/// Collects the files and packs them. The same files make the same bytes: they are sorted, belong to
-/// root, and have the time of the sources. Returns the path of the archive.
+/// Collects the files and packs them. The same files make the same bytes: they are sorted, belong
+/// to root, and have the time of the sources. Returns the path of the archive.
 pub(crate) fn pack(
     program: &Path,
     name: &str,

@@ -1,5 +1,5 @@
-//! Installs each package as a user does, and uses the program: the tour, a compiled Lua module, and a
-//! call of C.
+//! Installs each package as a user does, and uses the program: the tour, a compiled Lua module,
+//! and calls of C.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ pub(super) fn run(zig: &Zig, target: &Target, made: &Made, launcher: &Path) -> O
 }
 
 /// A way to run the program with arguments.
-type Run<'a> = &'a dyn Fn(&[&str]) -> Result<String, String>;
+type Runner<'a> = &'a dyn Fn(&[&str]) -> Result<String, String>;
 
 struct Trial<'a> {
     zig: &'a Zig,
@@ -224,7 +224,7 @@ impl Trial<'_> {
 }
 
 /// Uses the program; the compiled module is in `modules`.
-fn use_program(modules: &str, run: Run<'_>) -> Outcome {
+fn use_program(modules: &str, run: Runner<'_>) -> Outcome {
     let expect = |arguments: &[&str], expected: &str| {
         let wrote = run(arguments)?;
         match wrote.contains(expected) {
@@ -244,8 +244,8 @@ fn use_program(modules: &str, run: Run<'_>) -> Outcome {
 
 /// Runs the tour. It is beside the program, in the clone, or in the only archive of a clean system.
 const TOUR: &str = r#"
-local handle = io.popen "ls examples/tour.lua /baton-*/share/doc/baton/examples/tour.lua 2>/dev/null"
-dofile(handle:read "l")
+local places = "examples/tour.lua /baton-*/share/doc/baton/examples/tour.lua"
+dofile(io.popen("ls " .. places .. " 2>/dev/null"):read "l")
 "#;
 
 fn unpack(archive: &Path, to: &Path) -> Outcome {

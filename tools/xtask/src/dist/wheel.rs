@@ -35,7 +35,8 @@ pub(crate) fn pack(
     tree.write(
         &format!("{information}/WHEEL"),
         &format!(
-            "Wheel-Version: 1.0\nGenerator: baton\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n"
+            "Wheel-Version: 1.0\nGenerator: baton\nRoot-Is-Purelib: false\n\
+             Tag: py3-none-{tag}\n"
         ),
     )?;
     let mut wheel = zig.python(&["-m", "wheel", "pack"]);
@@ -54,7 +55,7 @@ fn metadata() -> String {
          License-File: LICENSE-MIT\nLicense-File: LICENSE-APACHE\n\
          License-File: LICENSES-OF-OTHERS\n\
          Requires-Python: >=3.7\nDescription-Content-Type: text/plain\n\n\
-         The program baton, which takes the place of the standalone lua 5.4. It gives Lua programs\n\
-         processes by the thousand: preemptive, with priorities, channels and mutexes.\n"
+         The program baton takes the place of the standalone lua 5.4. It gives Lua programs\n\
+         processes by the thousand, with priorities, channels and mutexes.\n"
     )
 }

@@ -28,7 +28,14 @@ impl Zig {
 
     /// Builds the interpreter in a directory for build output. Returns the program. It has no
     /// symbols but those that modules link to, and no names of this machine's directories.
-    pub(crate) fn build(&self, target: &Target, directory: &Path) -> Result<PathBuf, String> {
+    ///
+    /// A quick build leaves out the optimizations that take most of the time.
+    pub(crate) fn build(
+        &self,
+        target: &Target,
+        is_quick: bool,
+        directory: &Path,
+    ) -> Result<PathBuf, String> {
         add_target(target.triple)?;
         let (major, minor) = GLIBC;
         let mut build = self.cargo("zigbuild");
@@ -40,6 +47,11 @@ impl Zig {
             .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
             .env("RUSTFLAGS", names_of_directories_replaced()?)
             .env("CFLAGS", prefix_maps()?);
+        if is_quick {
+            build
+                .env("CARGO_PROFILE_RELEASE_LTO", "off")
+                .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        }
         output(&mut build)?;
         Ok(directory.join(target.triple).join("release/baton"))
     }
