@@ -174,10 +174,14 @@ impl Trial<'_> {
             "--offline",
             "--no-audit",
             "--no-fund",
-            "--silent",
+            "--loglevel=error",
         ]);
         npm.args(["--os=linux", "--libc=glibc"]);
         npm.arg(format!("--cpu={}", self.target.node));
+        if !self.target.is_native() {
+            // npm refuses a package for another system that is named, and not only depended on.
+            npm.arg("--force");
+        }
         output(npm.arg(program).arg(launcher).current_dir(&directory))?;
         let modules = directory.join("node_modules");
         self.program(&modules.join(npm::package_of(self.target)).join("bin/baton"))?;
