@@ -118,6 +118,7 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
         let mut build = base();
         build
             .warnings(false)
+            .flag("-Werror=implicit-function-declaration")
             .flag("-include")
             .flag(&seam)
             .file(&file);

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_core::sched::{Deadline, WaitQueueId, Wake, WakeReason};
-use baton_core::sys::reserve;
+use baton_core::sys::{errno as thread_errno, reserve};
 use baton_core::vm::{Inside, Vm};
 
 use crate::helper_threads::HelperThreads;
@@ -120,9 +120,9 @@ impl TimedCalls {
         }
         let call = Arc::clone(call);
         self.helpers.give(Box::new(move || {
-            set_errno(errno);
+            thread_errno::set(errno);
             work();
-            self.end(call, last_errno());
+            self.end(call, thread_errno::get());
         }))
     }
 
@@ -214,14 +214,4 @@ impl TimedCall {
             }
         }
     }
-}
-
-fn set_errno(errno: c_int) {
-    // SAFETY: the address is valid for the calling thread, which stays the same.
-    unsafe { *libc::__errno_location() = errno };
-}
-
-fn last_errno() -> c_int {
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() }
 }

@@ -7,9 +7,9 @@ use crate::protocol::{
     Access, Ask, Hello, LONGEST_REPLY, Reply, VERSION, Welcome, read_line, write_line,
 };
 use crate::quit::{self, COMPUTES, HELD, REFUSED, REQUEST, VARIABLE, name_of_request};
+use baton_sys::peer::user_of_peer;
 use baton_sys::signals::marked;
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -128,7 +128,7 @@ impl Connection {
         target: &Running,
         write: bool,
     ) -> io::Result<Result<Connection, AttachError>> {
-        let peer = socket_peercred(&stream)?.uid.as_raw();
+        let peer = user_of_peer(&stream)?;
         if peer != target.user && peer != 0 {
             return Ok(Err(refused(format!(
                 "the socket of process {} belongs to the user {peer}, not to {}",

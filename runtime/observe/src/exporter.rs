@@ -21,10 +21,10 @@ use crate::inherited::Noted;
 use crate::observer::{Counted, count_in_this_program};
 use crate::stale::remove_stale;
 use baton_sys::features;
+use baton_sys::peer::user_of_peer;
 use baton_sys::thread;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, chmod};
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
@@ -229,8 +229,8 @@ impl Client {
     fn may_ask(&self) -> io::Result<bool> {
         match self {
             Client::Unix(stream) => {
-                let peer = socket_peercred(stream)?.uid;
-                Ok(peer == geteuid() || peer.is_root())
+                let peer = user_of_peer(stream)?;
+                Ok(peer == geteuid().as_raw() || peer == 0)
             }
             Client::Tcp(_) => Ok(true),
         }

@@ -17,9 +17,9 @@ use crate::protocol::{
     Access, Ask, Hello, LONGEST_ASK, LONGEST_REPLY, Reply, VERSION, Welcome, read_line, write_line,
 };
 use baton_sys::forking::{Child, ForkMutex};
+use baton_sys::peer::user_of_peer;
 use baton_sys::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use serde_json::Value;
 use std::io::{self, BufReader, ErrorKind, Write};
@@ -361,7 +361,7 @@ fn converse(client: &UnixStream, allowed: Access, target: &dyn Target) -> io::Re
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(QUIET))?;
     client.set_write_timeout(Some(UNREAD))?;
-    let (user, peer) = (geteuid().as_raw(), socket_peercred(client)?.uid.as_raw());
+    let (user, peer) = (geteuid().as_raw(), user_of_peer(client)?);
     if peer != user && peer != 0 {
         refuse(
             client,

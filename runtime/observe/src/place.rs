@@ -6,7 +6,7 @@
 //! plant one. All files are opened relative to the open directory, so it cannot be exchanged
 //! between the check and the use.
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::fs::{fchmod, fchown, fstat, mkdir, open, openat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
@@ -17,7 +17,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Others may not even search the directory.
-const CLOSED: u32 = 0o077;
+const CLOSED: RawMode = 0o077;
 
 /// The directories in which the programs of a user look, in this order.
 pub fn candidates(user: u32, runtime_directory: Option<&OsStr>) -> Vec<PathBuf> {

@@ -35,7 +35,7 @@ impl ThreadHandle {
             tv_nsec: 0,
         };
         // SAFETY: the kernel writes one timespec, or refuses a thread that is gone.
-        let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        let result = unsafe { libc::clock_gettime(clock as libc::clockid_t, &raw mut time) };
         (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 

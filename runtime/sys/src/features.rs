@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::clock;
 use crate::membarrier;
+use crate::platform;
 use crate::poller::Poller;
 use crate::stack::GuardKind;
 
@@ -65,10 +66,9 @@ impl fmt::Display for Features {
 }
 
 /// Whether the program has more rights than the user who has started it, as a setuid program has
-/// (`AT_SECURE`). Then it should not trust its environment.
+/// (`AT_SECURE` on Linux). Then it should not trust its environment.
 pub fn has_more_rights_than_its_user() -> bool {
-    // SAFETY: reads what the kernel has passed to the program.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+    platform::has_more_rights_than_its_user()
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@
 //! | [`membarrier`] | asymmetric fences |
 //! | [`forking`] | what is done around a `fork`; mutexes that outlast one |
 //! | [`processors`], [`promptness`] | how many processors there are; how promptly threads run |
+//! | [`errno`], [`peer`] | the C library's last error; who is connected to a socket |
 //! | [`shared_memory`] | words that two programs share |
 //! | [`thread`] | native threads that start while a library is loaded |
 //!
@@ -59,7 +60,8 @@
 //!
 //! # Systems
 //!
-//! Linux on x86-64 and AArch64. Where a mechanism needs a newer kernel, there is a fallback:
+//! Linux on x86-64 and AArch64. The crate also compiles for macOS and FreeBSD, but was never run
+//! there. Where a mechanism needs a newer kernel, there is a fallback:
 //! [`features`] says what is in use.
 //!
 //! Under `--cfg loom` only the modules with model checks exist.
@@ -79,6 +81,8 @@ pub mod clock;
 #[cfg(not(loom))]
 pub mod commands;
 #[cfg(not(loom))]
+pub mod errno;
+#[cfg(not(loom))]
 pub mod features;
 #[cfg(not(loom))]
 pub mod forking;
@@ -92,6 +96,10 @@ pub mod overflow;
 pub mod parking;
 #[cfg(not(loom))]
 pub mod pause;
+#[cfg(not(loom))]
+pub mod peer;
+#[cfg(not(loom))]
+mod platform;
 #[cfg(not(loom))]
 pub mod poller;
 #[cfg(not(loom))]

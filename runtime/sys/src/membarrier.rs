@@ -26,6 +26,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
+use crate::platform::membarrier;
+
 const UNKNOWN: u8 = 0;
 const AVAILABLE: u8 = 1;
 const MISSING: u8 = 2;
@@ -101,13 +103,6 @@ fn ask_kernel() -> bool {
     // Relaxed: every thread gets the same answer.
     ANSWER.store(answer, Ordering::Relaxed);
     registered
-}
-
-/// Whether the kernel carried the command out.
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: the call takes two integers and a processor number that is ignored without a flag; it
-    // touches no memory of ours.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
 #[cfg(test)]

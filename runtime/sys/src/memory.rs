@@ -4,6 +4,8 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::platform;
+
 /// Bytes in a page of memory: 4 KiB on x86-64; 4, 16 or 64 KiB on aarch64.
 pub(crate) fn page_size() -> usize {
     /// Zero until it was read. Relaxed, as every thread would write the same value.
@@ -26,7 +28,7 @@ pub(crate) fn page_size() -> usize {
 /// Maps `size` bytes (a multiple of the page size) of zeroed memory. They get physical memory only
 /// when touched. Huge pages are off, as a suspended process would waste all but 4 KiB of one.
 pub(crate) fn map(size: usize) -> io::Result<NonNull<u8>> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | platform::MAP_OF_STACKS;
     // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps nothing.
     let address = unsafe {
         libc::mmap(
@@ -41,9 +43,8 @@ pub(crate) fn map(size: usize) -> io::Result<NonNull<u8>> {
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the range was just mapped; the advice changes no contents. Kernels without huge pages
-    // refuse it, with no loss.
-    unsafe { libc::madvise(address, size, libc::MADV_NOHUGEPAGE) };
+    // SAFETY: the range was just mapped.
+    unsafe { platform::forbid_huge_pages(address, size) };
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
 }
 
@@ -113,10 +114,6 @@ pub(crate) unsafe fn install_guards(
     stride: usize,
     count: usize,
 ) -> usize {
-    /// The calling process, without a descriptor (include/uapi/linux/pidfd.h). Also right in a
-    /// fork's child.
-    const PIDFD_SELF: libc::c_int = -10_000;
-    const NO_FLAGS: libc::c_uint = 0;
     let count = count.min(GUARDS_AT_ONCE);
     let mut ranges = [libc::iovec {
         iov_base: ptr::null_mut(),
@@ -125,18 +122,8 @@ pub(crate) unsafe fn install_guards(
     for (number, range) in ranges[..count].iter_mut().enumerate() {
         range.iov_base = start.as_ptr().wrapping_add(number * stride).cast();
     }
-    // SAFETY: the caller answers for the ranges, whose contents are lost; the kernel reads `count`
-    // of the vector's elements.
-    let bytes = unsafe {
-        libc::syscall(
-            libc::SYS_process_madvise,
-            PIDFD_SELF,
-            ranges.as_ptr(),
-            count,
-            MADV_GUARD_INSTALL,
-            NO_FLAGS,
-        )
-    };
+    // SAFETY: the caller answers for the ranges, whose contents are lost.
+    let bytes = unsafe { platform::advise_on_all(&ranges[..count], MADV_GUARD_INSTALL) };
     // A negative result is an error. A short one ended within a range, which is then made again.
     usize::try_from(bytes).unwrap_or(0) / size
 }
@@ -165,7 +152,7 @@ pub(crate) fn untouched_prefix(start: NonNull<u8>, size: usize) -> usize {
         let address = start.as_ptr().wrapping_add(offset).cast();
         // SAFETY: mincore reads no memory of the range, and fails when some of it is not mapped; it
         // writes one byte per page to `residency`, which has room for `PAGES_PER_CALL`.
-        let result = unsafe { libc::mincore(address, pages * page, residency.as_mut_ptr()) };
+        let result = unsafe { libc::mincore(address, pages * page, residency.as_mut_ptr().cast()) };
         if result != 0 {
             return size;
         }

@@ -16,6 +16,8 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use crate::platform;
+
 /// Returns whether `fault_address` is in the guard of a process's stack; if so, it has written its
 /// report to descriptor 2. Called on the alternate stack of the faulting thread. Must be
 /// async-signal-safe and must not unwind.
@@ -113,9 +115,9 @@ fn check(result: c_int) -> io::Result<()> {
 }
 
 extern "C" fn on_fault(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: glibc's and musl's errno address is valid for the calling thread; a handler stays on
-    // its thread.
-    let (errno, saved) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
+    let errno = platform::errno();
+    // SAFETY: the address is valid for the calling thread; a handler stays on its thread.
+    let saved = unsafe { *errno };
     // SAFETY: the kernel passes valid information to a handler with SA_SIGINFO.
     let by_kernel = unsafe { (*information).si_code > 0 };
     if by_kernel {

@@ -7,10 +7,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::AtomicU64;
+
+use crate::platform;
 
 /// Where the mapping is put, if nothing is there. Below it is the program itself; the heap,
 /// libraries and stacks lie far above, at the top of 47 bits or more.
@@ -24,13 +26,7 @@ const WORD: usize = size_of::<AtomicU64>();
 /// # Errors
 /// When the system refuses.
 pub fn new_file(words: usize) -> io::Result<File> {
-    // SAFETY: the name is a C string; the call touches no other memory.
-    let descriptor = unsafe { libc::memfd_create(c"baton".as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor, which nothing else owns.
-    let file = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    let file = platform::file_in_memory()?;
     file.set_len((words * WORD) as u64)?;
     Ok(file)
 }
@@ -62,7 +58,7 @@ pub fn map(file: &File, words: usize) -> io::Result<&'static [AtomicU64]> {
             ptr::without_provenance_mut(ADDRESS),
             size,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            libc::MAP_SHARED | platform::MAP_OF_FILES,
             file.as_raw_fd(),
             0,
         )

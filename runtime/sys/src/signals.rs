@@ -22,6 +22,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::memory;
+use crate::platform;
 
 /// The signal that makes a native thread preempt its process. It is ignored by default, and
 /// programs hardly use it, so a stray one does no harm.
@@ -193,9 +194,8 @@ extern "C" fn on_watched(signal: c_int) {
 /// Runs `body` and preserves `errno`. One address serves before and after, as a handler stays on
 /// its thread.
 fn keeping_errno(body: impl FnOnce()) {
-    // SAFETY: glibc's and musl's errno address is valid for the calling thread as long as it lives.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above; no reference is formed.
+    let errno = platform::errno();
+    // SAFETY: the address is valid as long as the thread lives; no reference is formed.
     let saved = unsafe { *errno };
     body();
     // SAFETY: as above; still the same thread.
@@ -209,8 +209,9 @@ fn keeping_errno(body: impl FnOnce()) {
 /// receiver decides what to do. In a fork's child, take a new handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadHandle {
-    program: libc::pid_t,
-    thread: libc::pid_t,
+    program: i32,
+    thread: i32,
+    is_first: bool,
 }
 
 /// The result of [`ThreadHandle::interrupt`].
@@ -227,11 +228,13 @@ impl ThreadHandle {
     /// The calling thread.
     #[must_use]
     pub fn current() -> ThreadHandle {
-        // SAFETY: both calls take nothing, touch no memory, and cannot fail.
-        let (program, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+        // SAFETY: the call takes nothing, touches no memory, and cannot fail.
+        let program = unsafe { libc::getpid() };
+        let thread = platform::thread_number();
         ThreadHandle {
             program,
-            thread: thread as libc::pid_t,
+            thread,
+            is_first: platform::is_first_thread(program, thread),
         }
     }
 
@@ -244,16 +247,12 @@ impl ThreadHandle {
     /// Whether it is the program's first thread. The kernel prefers it for signals to the program.
     #[must_use]
     pub fn is_first(self) -> bool {
-        self.thread == self.program
+        self.is_first
     }
 
     /// Sends [`PREEMPT_SIGNAL`] to the thread. Async-signal-safe.
     pub fn interrupt(self) -> Interrupted {
-        // SAFETY: tgkill takes three integers; it cannot reach another program, since it checks
-        // `program` and `thread` together.
-        let result =
-            unsafe { libc::syscall(libc::SYS_tgkill, self.program, self.thread, PREEMPT_SIGNAL) };
-        if result == 0 {
+        if platform::signal_thread(self.program, self.thread, PREEMPT_SIGNAL) {
             Interrupted::Sent
         } else {
             Interrupted::ThreadIsGone

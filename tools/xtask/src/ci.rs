@@ -6,11 +6,15 @@ use std::process::Command;
 use crate::Outcome;
 use crate::cargo::{Steps, cargo, cargo_with_flags};
 use crate::checker::Checker;
+use crate::dist::zig;
 use crate::{tidy, workspace};
 
 /// The crates that have loom tests, with directory and name.
 const LOOM_CRATES: [(&str, &str); 2] =
     [("runtime/sys", "baton-sys"), ("runtime/core", "baton-core")];
+
+/// The systems for which the runtime and its bindings are compiled, and never run.
+const ONLY_COMPILED: [&str; 2] = ["aarch64-apple-darwin", "x86_64-unknown-freebsd"];
 
 /// The largest number of preemptions in an interleaving that loom explores.
 const LOOM_PREEMPTIONS: &str = "2";
@@ -53,6 +57,9 @@ pub(crate) fn run() -> Outcome {
     steps.check("tidy", tidy::run);
     let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
     steps.run("documentation", doc.env("RUSTDOCFLAGS", "-D warnings"));
+    for triple in ONLY_COMPILED {
+        steps.check(&format!("compile for {triple}"), || zig::check(triple));
+    }
     loom(&mut steps);
     for (checker, arguments) in &CHECKERS {
         run_checker(checker, arguments, &mut steps);

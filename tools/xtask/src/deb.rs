@@ -4,7 +4,7 @@
 //! the packages of this system. So the package is for the same release of Debian as the system that
 //! it is made on.
 
-mod clean_root;
+pub(crate) mod clean_root;
 pub(crate) mod copyright;
 pub(crate) mod tree;
 
@@ -64,19 +64,49 @@ fn build() -> Result<PathBuf, String> {
 
     let directory = workspace::target_directory("deb");
     let tree = Tree::new(directory.join("root"))?;
-    tree.make_directory(Path::new("DEBIAN"))?;
-    fill(&tree, &program)?;
-    let depends = dependencies(&directory, &tree.path("usr/bin/baton"))?;
+    tree.install_program(&program, PROGRAM)?;
+    let depends = dependencies(&directory, &tree.path(PROGRAM))?;
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
+    let copyright = copyright::text(&copyright::linked_crates(None)?)?;
+    let wanted = Wanted {
+        architecture: architecture.trim(),
+        depends: &depends,
+        copyright: &copyright,
+        time: None,
+    };
+    pack(&tree, &wanted, &workspace::directory_to_publish()?)
+}
+
+/// Where the program is in the package.
+pub(crate) const PROGRAM: &str = "usr/bin/baton";
+
+/// What differs between two packages of the same version.
+pub(crate) struct Wanted<'a> {
+    /// The architecture, as Debian names it.
+    pub(crate) architecture: &'a str,
+    /// The value of the field `Depends`.
+    pub(crate) depends: &'a str,
+    /// The copyright file.
+    pub(crate) copyright: &'a str,
+    /// The time of the changelog and of all files, in seconds since 1970; `None`: now.
+    pub(crate) time: Option<&'a str>,
+}
+
+/// Adds everything else to a tree that has the program, and packs it. Returns the package.
+pub(crate) fn pack(tree: &Tree, wanted: &Wanted<'_>, to: &Path) -> Result<PathBuf, String> {
+    let architecture = wanted.architecture;
+    tree.make_directory(Path::new("DEBIAN"))?;
+    fill(tree, wanted)?;
     tree.write("DEBIAN/md5sums", &tree.checksums()?)?;
     tree.write(
         "DEBIAN/control",
-        &control(architecture.trim(), &depends, tree.kilobytes()?),
+        &control(architecture, wanted.depends, tree.kilobytes()?),
     )?;
-
-    let package = workspace::directory_to_publish()?
-        .join(format!("{NAME}_{VERSION}_{}.deb", architecture.trim()));
+    let package = to.join(format!("{NAME}_{VERSION}_{architecture}.deb"));
     let mut dpkg_deb = Command::new("dpkg-deb");
+    if let Some(time) = wanted.time {
+        dpkg_deb.env("SOURCE_DATE_EPOCH", time);
+    }
     dpkg_deb
         .args(["--root-owner-group", "--build"])
         .arg(tree.root())
@@ -86,9 +116,8 @@ fn build() -> Result<PathBuf, String> {
 }
 
 /// Puts all files where Debian's policy wants them.
-fn fill(tree: &Tree, program: &Path) -> Outcome {
+fn fill(tree: &Tree, wanted: &Wanted<'_>) -> Outcome {
     let root = workspace::root();
-    tree.install_program(program, "usr/bin/baton")?;
     tree.copy_directory(&root.join(crate::generate::SHARE), "usr/share")?;
     tree.compress("usr/share/man/man1/baton.1")?;
     tree.copy_directory(&root.join("editor"), "usr/share/baton")?;
@@ -96,10 +125,9 @@ fn fill(tree: &Tree, program: &Path) -> Outcome {
     tree.copy_directory(&root.join("examples"), "usr/share/doc/baton/examples")?;
     tree.copy(&root.join("CHANGELOG.md"), "usr/share/doc/baton/NEWS.md")?;
     tree.compress("usr/share/doc/baton/NEWS.md")?;
-    tree.write("usr/share/doc/baton/changelog", &changelog()?)?;
+    tree.write("usr/share/doc/baton/changelog", &changelog(wanted.time)?)?;
     tree.compress("usr/share/doc/baton/changelog")?;
-    let linked = copyright::linked_crates()?;
-    tree.write("usr/share/doc/baton/copyright", &copyright::text(&linked)?)
+    tree.write("usr/share/doc/baton/copyright", wanted.copyright)
 }
 
 /// The packages whose shared libraries the program needs, as a value of the field `Depends`.
@@ -135,8 +163,10 @@ fn maintainer() -> String {
 }
 
 /// The package's changelog, in the format that Debian's programs read.
-fn changelog() -> Result<String, String> {
-    let moment = std::env::var("SOURCE_DATE_EPOCH")
+fn changelog(time: Option<&str>) -> Result<String, String> {
+    let time = time.map(str::to_owned).ok_or(());
+    let moment = time
+        .or_else(|()| std::env::var("SOURCE_DATE_EPOCH"))
         .map_or("now".to_owned(), |seconds| format!("@{seconds}"));
     let date = output(Command::new("date").args(["-R", "-u", "-d", &moment]))?;
     let maintainer = maintainer();

@@ -1,212 +1,252 @@
-//! `cargo xtask dist`: makes an archive of the interpreter and its files, for systems without a
-//! package.
+//! `cargo xtask dist`: makes packages of the interpreter for systems with an older C library, and
+//! for other architectures.
 //!
-//! The archive holds one directory, laid out like `/usr/local`. The program runs wherever the
-//! archive is unpacked. Before its name is printed, the archive is unpacked and tried.
+//! For each target there are an archive, a Debian package, a wheel for pip, a package for npm, and
+//! a list of what is in the program. All are in `target/dist/baton-VERSION`, with their checksums.
+//! The same sources make the same bytes: `--twice` proves it. Each package is installed and used.
+
+mod archive;
+mod bill;
+mod npm;
+mod sums;
+mod symbols;
+mod target;
+mod trial;
+mod wheel;
+pub(crate) mod zig;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Outcome;
-use crate::cargo::{Steps, cargo};
-use crate::deb::copyright;
-use crate::deb::output;
+use crate::cargo::Steps;
+use crate::deb::copyright::{self, folded};
 use crate::deb::tree::Tree;
+use crate::deb::{self, Wanted};
 use crate::workspace;
+use target::{GLIBC, TARGETS, Target};
+use zig::Zig;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Makes the archive, tries it, and prints the name of its file.
-pub(crate) fn run() -> Outcome {
-    build_and_try().map(|archive| println!("{}", archive.display()))
+/// What the user asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Order {
+    targets: Vec<&'static Target>,
+    is_made_twice: bool,
+    /// Whether the programs are built faster, and are slower. The tests need no more.
+    is_quick: bool,
 }
 
-/// Does the same as a step of the tests.
+/// Makes the packages, tries them, and prints their names and sizes.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    make_and_try(&parse(arguments)?)
+}
+
+/// Does the same for this machine's architecture, as a step of the tests.
 pub(crate) fn step(steps: &mut Steps) {
-    steps.check("archive of the program and its files", run);
+    steps.check("packages for older systems", || {
+        let own = Target::of(std::env::consts::ARCH);
+        make_and_try(&Order {
+            targets: own.into_iter().collect(),
+            is_made_twice: false,
+            is_quick: true,
+        })
+    });
 }
 
-fn build_and_try() -> Result<PathBuf, String> {
-    output(&mut cargo(&["build", "--release", "-p", "baton"]))?;
-    let program = workspace::target_directory("release").join("baton");
-    let name = format!(
-        "baton-{VERSION}-{}-{}",
-        std::env::consts::ARCH,
-        std::env::consts::OS
-    );
-    let archive = pack(&program, &name)?;
-    try_archive(&archive, &name)?;
-    Ok(archive)
-}
-
-/// Collects the files and packs them. Returns the path of the archive.
-fn pack(program: &Path, name: &str) -> Result<PathBuf, String> {
-    let directory = workspace::directory_to_publish()?;
-    let root = workspace::root();
-    let tree = Tree::new(directory.join(name))?;
-    tree.install_program(program, "bin/baton")?;
-    tree.copy_directory(&root.join(crate::generate::SHARE), "share")?;
-    tree.copy_directory(&root.join("editor"), "share/baton")?;
-    tree.copy_directory(&root.join("docs/book/src"), "share/doc/baton/book")?;
-    tree.copy_directory(&root.join("examples"), "share/doc/baton/examples")?;
-    tree.copy(&root.join("CHANGELOG.md"), "share/doc/baton/NEWS.md")?;
-    tree.copy(&root.join("LICENSE-MIT"), "LICENSE-MIT")?;
-    tree.copy(&root.join("LICENSE-APACHE"), "LICENSE-APACHE")?;
-    let linked = copyright::linked_crates()?;
-    tree.write("LICENSES-OF-OTHERS", &copyright::text(&linked)?)?;
-    tree.write("README", &readme(&needed_libc(&tree.path("bin/baton"))?))?;
-
-    let archive = directory.join(format!("{name}.tar.gz"));
-    let mut tar = Command::new("tar");
-    tar.arg("-C").arg(&directory).arg("-czf").arg(&archive);
-    if cfg!(target_os = "linux") {
-        // The unpacked files shall not belong to the user who built them.
-        tar.args(["--owner=0", "--group=0", "--numeric-owner", "--sort=name"]);
+fn parse(arguments: &[String]) -> Result<Order, String> {
+    let mut order = Order {
+        targets: Vec::new(),
+        is_made_twice: false,
+        is_quick: false,
+    };
+    let mut words = arguments.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--twice" => order.is_made_twice = true,
+            "--target" => {
+                let name = words.next().unwrap_or_default();
+                let known = TARGETS.map(|target| target.architecture).join(" or ");
+                let target = Target::of(name)
+                    .ok_or_else(|| format!("dist: expected --target {known}, got '{name}'"))?;
+                order.targets.push(target);
+            }
+            other => {
+                return Err(format!(
+                    "dist: expected '--target ARCHITECTURE' or '--twice', got '{other}'"
+                ));
+            }
+        }
     }
-    output(tar.arg(name))?;
-    fs::remove_dir_all(tree.root())
-        .map_err(|why| format!("cannot remove {}: {why}", tree.root().display()))?;
-    Ok(archive)
+    if order.targets.is_empty() {
+        order.targets.extend(&TARGETS);
+    }
+    Ok(order)
 }
 
-/// The text of the archive's README, for a reader who has nothing but the archive.
-fn readme(needs: &str) -> String {
-    format!(
-        "Baton {VERSION}: Lua 5.4 with preemptive processes\n\n\
-         The program needs no installation:\n\n    \
-         bin/baton share/doc/baton/examples/tour.lua\n\n\
-         To install it with its manual page and completions, copy two directories, as root:\n\n    \
-         cp -r bin share /usr/local/\n\n\
-         or for yourself alone:\n\n    \
-         mkdir -p ~/.local && cp -r bin share ~/.local/\n\n\
-         To remove it, delete bin/baton, share/baton, share/doc/baton, and in share the files \
-         named baton,\n\
-         _baton, baton.1 and baton.fish.\n\n\
-         It needs {needs}.\n\n\
-         share/doc/baton/book        the documentation; begin with introduction.md\n\
-         share/doc/baton/examples    programs\n\
-         share/baton                 definitions for editors with the Lua language server\n\
-         LICENSE-MIT, LICENSE-APACHE Baton is under either, as you like\n\
-         LICENSES-OF-OTHERS          those of Lua and of the libraries in the program\n"
-    )
+/// The files for one target.
+struct Made {
+    archive: PathBuf,
+    deb: PathBuf,
+    wheel: PathBuf,
+    npm: PathBuf,
+    bill: PathBuf,
 }
 
-/// The C library that the program needs: the newest version among the symbols that it uses.
-fn needed_libc(program: &Path) -> Result<String, String> {
-    let bytes =
-        fs::read(program).map_err(|why| format!("cannot read {}: {why}", program.display()))?;
-    Ok(match newest_version(&bytes, b"GLIBC_") {
-        Some((major, minor)) => format!("glibc {major}.{minor} or later, as `ldd --version` tells"),
-        None => "nothing but the system's C library".to_owned(),
+fn make_and_try(order: &Order) -> Outcome {
+    let zig = Zig::installed()?;
+    let progress = progress(order);
+    let directory = workspace::directory_to_publish()?.join(format!("baton-{VERSION}"));
+    let (made, launcher, sums) = make_all(&zig, order, &directory, "dist-build", &progress)?;
+    for (target, made) in order.targets.iter().zip(&made) {
+        progress.set_message(format!("try the packages for {}", target.architecture));
+        trial::run(&zig, target, made, &launcher)?;
+        progress.inc(1);
+    }
+    if order.is_made_twice {
+        let again = workspace::target_directory("dist-again");
+        let (.., others) = make_all(&zig, order, &again, "dist-build-again", &progress)?;
+        if sums != others {
+            return Err(format!(
+                "two builds differ; the checksums are\n{sums}and\n{others}"
+            ));
+        }
+    }
+    progress.finish_and_clear();
+    sums::check(&directory)?;
+    for line in sums.lines() {
+        let name = line.split_whitespace().last().unwrap_or_default();
+        let size = fs::metadata(directory.join(name)).map_or(0, |file| file.len());
+        println!("{:>11} bytes  {}", size, directory.join(name).display());
+    }
+    Ok(())
+}
+
+fn progress(order: &Order) -> ProgressBar {
+    let rounds = if order.is_made_twice { 5 } else { 3 };
+    let progress = ProgressBar::new(rounds * order.targets.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {msg}") {
+        progress.set_style(style);
+    }
+    progress
+}
+
+/// Builds and packs for all targets. Returns the files, npm's other package, and the checksums.
+fn make_all(
+    zig: &Zig,
+    order: &Order,
+    directory: &Path,
+    build: &str,
+    progress: &ProgressBar,
+) -> Result<(Vec<Made>, PathBuf, String), String> {
+    if directory.exists() {
+        fs::remove_dir_all(directory)
+            .map_err(|why| format!("cannot empty {}: {why}", directory.display()))?;
+    }
+    fs::create_dir_all(directory)
+        .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
+    let time = zig::time_of_sources()?;
+    let mut made = Vec::new();
+    for target in &order.targets {
+        progress.set_message(format!("build for {}", target.architecture));
+        let program = zig.build(target, order.is_quick, &workspace::target_directory(build))?;
+        progress.inc(1);
+        let (major, minor) = symbols::check_file(&program)?;
+        progress.suspend(|| {
+            println!("    {}: needs glibc {major}.{minor}", target.triple);
+        });
+        progress.set_message(format!("pack for {}", target.architecture));
+        made.push(pack(zig, target, &program, directory, &time)?);
+        progress.inc(1);
+    }
+    let launcher = npm::pack_launcher(directory)?;
+    let mut files = vec![launcher.clone()];
+    for made in &made {
+        let of_target = [&made.archive, &made.deb, &made.wheel, &made.npm, &made.bill];
+        files.extend(of_target.map(PathBuf::clone));
+    }
+    let sums = sums::write(&files, directory)?;
+    Ok((made, launcher, sums))
+}
+
+/// Makes all packages for one target.
+fn pack(zig: &Zig, target: &Target, program: &Path, to: &Path, time: &str) -> Result<Made, String> {
+    let licences = licences(zig, target)?;
+    Ok(Made {
+        archive: archive::pack(program, &target.archive_name(), &licences, to, time)?,
+        deb: pack_deb(target, program, &licences, to, time)?,
+        wheel: wheel::pack(zig, target, program, &licences, to, time)?,
+        npm: npm::pack_program(target, program, &licences, to)?,
+        bill: bill::write(target, to, time)?,
     })
 }
 
-/// The newest version that follows the mark, such as the 2.36 in `GLIBC_2.36`.
-fn newest_version(bytes: &[u8], mark: &[u8]) -> Option<(u32, u32)> {
-    let number = |bytes: &[u8]| {
-        let digits: String = bytes
-            .iter()
-            .map(|&byte| char::from(byte))
-            .take_while(char::is_ascii_digit)
-            .collect();
-        Some((digits.parse::<u32>().ok()?, digits.len()))
+fn pack_deb(
+    target: &Target,
+    program: &Path,
+    licences: &str,
+    to: &Path,
+    time: &str,
+) -> Result<PathBuf, String> {
+    let tree = Tree::new(to.join("deb"))?;
+    tree.copy_program(program, deb::PROGRAM)?;
+    let (major, minor) = GLIBC;
+    let wanted = Wanted {
+        architecture: target.debian,
+        depends: &format!("libc6 (>= {major}.{minor})"),
+        copyright: licences,
+        time: Some(time),
     };
-    let version = |rest: &[u8]| {
-        let (major, length) = number(rest)?;
-        let (minor, _) = number(rest[length..].strip_prefix(b".")?)?;
-        Some((major, minor))
-    };
-    let starts = bytes
-        .windows(mark.len())
-        .enumerate()
-        .filter(|(_, window)| *window == mark);
-    starts
-        .filter_map(|(start, _)| version(&bytes[start + mark.len()..]))
-        .max()
+    let package = deb::pack(&tree, &wanted, to)?;
+    fs::remove_dir_all(tree.root())
+        .map_err(|why| format!("cannot remove {}: {why}", tree.root().display()))?;
+    Ok(package)
 }
 
-/// Unpacks the archive in another place and uses its files, in an environment without this system's
-/// variables.
-fn try_archive(archive: &Path, name: &str) -> Outcome {
-    let place = std::env::temp_dir().join(format!("baton-dist-{}", std::process::id()));
-    fs::create_dir_all(&place).map_err(|why| format!("cannot make {}: {why}", place.display()))?;
-    let outcome = use_archive(archive, &place, name);
-    fs::remove_dir_all(&place)
-        .map_err(|why| format!("cannot remove {}: {why}", place.display()))?;
-    outcome
-}
-
-fn use_archive(archive: &Path, place: &Path, name: &str) -> Outcome {
-    output(
-        Command::new("tar")
-            .arg("-C")
-            .arg(place)
-            .arg("-xzf")
-            .arg(archive),
-    )?;
-    let unpacked = place.join(name);
-    for file in [
-        "README",
-        "LICENSE-MIT",
-        "LICENSE-APACHE",
-        "LICENSES-OF-OTHERS",
-        "share/man/man1/baton.1",
-        "share/bash-completion/completions/baton",
-        "share/zsh/vendor-completions/_baton",
-        "share/fish/vendor_completions.d/baton.fish",
-        "share/baton/lua-language-server/library/baton/process.lua",
-        "share/doc/baton/book/SUMMARY.md",
-    ] {
-        let size = fs::metadata(unpacked.join(file)).map_or(0, |metadata| metadata.len());
-        if size == 0 {
-            return Err(format!("the archive has no {file}, or an empty one"));
-        }
-    }
-    let expect = |arguments: &[&str], expected: &str| {
-        let mut program = Command::new(unpacked.join("bin/baton"));
-        program
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .current_dir(&unpacked);
-        let wrote = output(program.args(arguments))?;
-        match wrote.contains(expected) {
-            true => Ok(()),
-            false => Err(format!(
-                "baton {arguments:?} should have written {expected:?}, but wrote: {wrote}"
-            )),
-        }
-    };
-    expect(&["--version"], VERSION)?;
-    expect(&["-l", "baton.process", "-e", "print(1)"], "1\n")?;
-    expect(&["share/doc/baton/examples/tour.lua"], "That was the tour")
+/// The licences of everything in a program that is not ours.
+fn licences(zig: &Zig, target: &Target) -> Result<String, String> {
+    let mut text = copyright::text(&copyright::linked_crates(Some(target.triple))?)?;
+    let [compiler_rt, libunwind] = zig.licences()?;
+    text += "\nFiles: rust/*\nCopyright: The Rust Project contributors\n\
+             License: Expat or Apache-2.0\nComment: Rust's standard library.\n";
+    text += &format!(
+        "\nFiles: zig/compiler-rt/*\nCopyright: Zig contributors\nLicense: Zig\n{}",
+        folded(&compiler_rt)
+    );
+    text += &format!(
+        "\nFiles: zig/libunwind/*\nCopyright: The LLVM project\nLicense: LLVM\n{}",
+        folded(&libunwind)
+    );
+    Ok(text)
 }
 
 #[cfg(test)]
 mod checks {
     use super::*;
 
-    #[test]
-    fn the_newest_version_is_found_by_numbers_and_not_by_letters() {
-        let symbols = b"GLIBC_2.9\0GLIBC_2.34\0GLIBC_PRIVATE\0GLIBC_2.4\0GLIBC_2";
-        assert_eq!(newest_version(symbols, b"GLIBC_"), Some((2, 34)));
-        assert_eq!(newest_version(b"nothing", b"GLIBC_"), None);
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
     }
 
     #[test]
-    fn the_readme_names_what_is_in_the_archive_and_fits_a_terminal() {
-        let text = readme("glibc 2.34 or later");
-        for name in [
-            "bin/baton",
-            "share/doc/baton/book",
-            "LICENSES-OF-OTHERS",
-            "glibc 2.34",
-        ] {
-            assert!(text.contains(name), "{name}");
-        }
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 100),
-            "{text}"
+    fn without_arguments_all_targets_are_made_once() {
+        let order = parse(&[]).expect("an order");
+        assert_eq!(order.targets.len(), TARGETS.len());
+        assert!(!order.is_made_twice);
+        let one = parse(&words("--twice --target aarch64")).expect("an order");
+        assert_eq!(one.targets, [&TARGETS[1]]);
+        assert!(one.is_made_twice);
+    }
+
+    #[test]
+    fn an_unknown_target_is_refused_with_the_known_ones() {
+        assert_eq!(
+            parse(&words("--target sparc")),
+            Err("dist: expected --target x86_64 or aarch64, got 'sparc'".to_owned())
         );
+        assert!(parse(&words("--fast")).is_err());
     }
 }

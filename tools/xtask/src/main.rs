@@ -6,7 +6,7 @@
 //! - [`ci`] runs everything else that continuous integration checks.
 //! - [`tidy`] checks rules on the sources that no compiler checks.
 //! - [`generate`] writes the manual page, the completions and the book's reference pages.
-//! - [`deb`] makes a Debian package, and [`dist`] makes an archive for other systems.
+//! - [`deb`] makes a Debian package, and [`dist`] makes packages for older and other systems.
 //! - [`install`] installs the library for interpreters in C.
 //! - [`peers`] installs the systems that the benches compare Baton with, and [`readers`] the
 //!   programs that read the files which Baton writes.
@@ -59,8 +59,10 @@ usage: cargo xtask <command>
                           reference pages
   deb [--try]             make a Debian package of the interpreter; --try installs it in a
                           clean system
-  dist                    make an archive of the interpreter and its files, for any Linux of
-                          this architecture
+  dist [--target ARCHITECTURE] [--twice]
+                          make archives and packages for Debian, pip and npm that run with an
+                          older C library, and try them; --target: for x86_64 or aarch64 only;
+                          --twice: build again, and compare every byte
   install --prefix DIR [--libdir DIR]
                           install the library for interpreters in C: headers, libbaton.a,
                           libbaton.so.0 and a file for pkg-config
@@ -115,7 +117,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "ci" => without_arguments(command, rest).and_then(|()| ci::run()),
         "cluster" => without_arguments(command, rest).and_then(|()| cluster::run()),
         "deb" => deb::run(rest),
-        "dist" => without_arguments(command, rest).and_then(|()| dist::run()),
+        "dist" => dist::run(rest),
         "install" => install::run(rest),
         "generate" => without_arguments(command, rest).and_then(|()| generate::run()),
         "tidy" => tidy::run_with(rest),

@@ -5,7 +5,7 @@
 //! says which versions are installed; the tests compare it, too.
 //!
 //! In the same way come a client with which `baton debug` is tested, the NATS server with which
-//! `require "baton.cluster"` is, and the program that packs the extension for VS Code.
+//! `require "baton.cluster"` is, Zig, and the program that packs the extension for VS Code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,14 @@ pub(crate) const NATS: Group = Group {
     commands: pip,
 };
 
+/// Zig and what builds with it, for `cargo xtask dist`.
+pub(crate) const ZIG: Group = Group {
+    name: "zig",
+    sources: "tools/xtask/src/dist",
+    lists: &["requirements.txt"],
+    commands: pip,
+};
+
 /// The program that packs extensions for VS Code.
 pub(crate) const PACKER: Group = Group {
     name: "packer",
@@ -93,7 +101,7 @@ pub(crate) const PACKER: Group = Group {
     commands: npm,
 };
 
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     Group {
         name: "python",
         sources: READERS,
@@ -101,6 +109,7 @@ const GROUPS: [Group; 5] = [
         commands: pip,
     },
     NATS,
+    ZIG,
     Group {
         name: "node",
         sources: READERS,

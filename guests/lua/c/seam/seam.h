@@ -210,12 +210,19 @@ unsigned baton_lua_hash_seed(const void *heap);
   BATON_FINISHGET_##first, object, key, value, slot)
 #define BATON_FINISHGET_L baton_lua_finishget(L
 #define BATON_FINISHGET_lua_State luaV_finishget(lua_State
+struct TValue;
+union StackValue;
+__attribute__((visibility("hidden"))) void baton_lua_finishget(
+    struct lua_State *L, const struct TValue *object, struct TValue *key, union StackValue *value,
+    const struct TValue *slot);
 #endif
 
 #if defined(BATON_IN_LVM)
 #define luaV_objlen(first, value, object) BATON_OBJLEN_##first, value, object)
 #define BATON_OBJLEN_L baton_lua_objlen(L
 #define BATON_OBJLEN_lua_State luaV_objlen(lua_State
+__attribute__((visibility("hidden"))) void baton_lua_objlen(
+    struct lua_State *L, union StackValue *value, const struct TValue *object);
 
 /*
 ** Lua's loop makes a table without saving where it is. Ours save that, for the line of the

@@ -3,20 +3,15 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 
+use crate::platform;
+
 /// Sends a signal to a program, marked with a value.
 ///
 /// # Errors
-/// The system's: `EPERM`, `ESRCH`, or `EAGAIN` if too many signals are queued.
+/// The system's: `EPERM`, `ESRCH`, or `EAGAIN` if too many signals are queued. `Unsupported` on
+/// macOS, which has no such signals.
 pub fn send(program: i32, signal: c_int, mark: usize) -> io::Result<()> {
-    let value = libc::sigval {
-        sival_ptr: mark as *mut c_void,
-    };
-    // SAFETY: passes three words to the system.
-    let result = unsafe { libc::sigqueue(program, signal, value) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    platform::send_with_value(program, signal, mark)
 }
 
 /// Whether what the system says of a signal has this mark. Async-signal-safe.
@@ -28,7 +23,7 @@ pub unsafe fn has_mark(info: *const c_void, mark: usize) -> bool {
     unsafe {
         let info = info.cast::<libc::siginfo_t>();
         !info.is_null()
-            && (*info).si_code == libc::SI_QUEUE
+            && (*info).si_code == platform::SENT_WITH_VALUE
             && (*info).si_value().sival_ptr as usize == mark
     }
 }

@@ -17,7 +17,7 @@ const DEBOOTSTRAP: Package = Package {
 };
 
 /// Whether this system can make such a system in a directory. The error says what is missing.
-pub(super) fn possible() -> Outcome {
+pub(crate) fn possible() -> Outcome {
     if output(Command::new("id").arg("-u"))?.trim() != "0" {
         return Err("a clean system can be made by root only".to_owned());
     }
@@ -29,75 +29,106 @@ pub(super) fn possible() -> Outcome {
 
 /// Installs the package in a new system, uses it there, and removes it again.
 pub(super) fn try_package(package: &Path) -> Outcome {
-    let system = CleanRoot::new()?;
-    let file_name = package.file_name().ok_or("the package is a file")?;
-    fs::copy(package, system.directory.join(file_name))
-        .map_err(|why| format!("cannot copy the package: {why}"))?;
-    let inside = format!("/{}", file_name.display());
-
-    system.run(&[
-        "apt-get",
-        "install",
-        "-qq",
-        "--no-install-recommends",
-        &inside,
-    ])?;
-    let expect = |command: &[&str], expected: &str| {
-        let wrote = system.run(command)?;
-        match wrote.contains(expected) {
-            true => Ok(()),
-            false => Err(format!(
-                "{command:?} should have written {expected:?}, but wrote: {wrote}"
-            )),
-        }
-    };
-    expect(&["baton", "-e", "print(1)"], "1\n")?;
-    expect(&["baton", "--version"], env!("CARGO_PKG_VERSION"))?;
-    expect(
-        &["baton", "/usr/share/doc/baton/examples/tour.lua"],
-        "That was the tour",
-    )?;
-    for file in [
-        "/usr/share/man/man1/baton.1.gz",
-        "/usr/share/bash-completion/completions/baton",
-        "/usr/share/zsh/vendor-completions/_baton",
-        "/usr/share/fish/vendor_completions.d/baton.fish",
-        "/usr/share/baton/lua-language-server/library/baton/process.lua",
-        "/usr/share/doc/baton/book/SUMMARY.md",
-        "/usr/share/doc/baton/copyright",
-    ] {
-        system.run(&["test", "-s", file])?;
-    }
-    // No installed file differs from its checksum.
-    system.run(&["dpkg", "--verify", "baton"])?;
-    system.run(&["dpkg", "--purge", "baton"])?;
-    for left in ["/usr/bin/baton", "/usr/share/baton", "/usr/share/doc/baton"] {
-        system.run(&["test", "!", "-e", left])?;
-    }
-    println!(
-        "    installed, used and removed in a clean system: {}",
-        package.display()
-    );
-    Ok(())
+    let system = CleanRoot::new(&suite()?)?;
+    system.try_package(package)
 }
 
-/// A system in a directory. Dropping this value removes it.
-struct CleanRoot {
-    directory: PathBuf,
+/// The oldest release of Debian that the mirror has, of those whose C library is new enough.
+pub(crate) fn oldest_suite() -> Result<String, String> {
+    const FROM_THE_OLDEST: [&str; 4] = ["buster", "bullseye", "bookworm", "trixie"];
+    let mirror = mirror()?;
+    let list = workspace::target_directory("deb").join("InRelease");
+    let is_there = |suite: &&str| {
+        let mut fetch = Command::new("/usr/lib/apt/apt-helper");
+        fetch.args([
+            "download-file",
+            &format!("{mirror}/dists/{suite}/InRelease"),
+        ]);
+        output(fetch.arg(&list)).is_ok()
+    };
+    fs::create_dir_all(workspace::target_directory("deb"))
+        .map_err(|why| format!("cannot make the directory of {}: {why}", list.display()))?;
+    let found = FROM_THE_OLDEST.into_iter().find(is_there);
+    found
+        .map(str::to_owned)
+        .ok_or(format!("{mirror} has none of {FROM_THE_OLDEST:?}"))
 }
 
 impl CleanRoot {
-    fn new() -> Result<Self, String> {
+    /// Installs the package, uses it, and removes it again.
+    pub(crate) fn try_package(&self, package: &Path) -> Outcome {
+        let system = self;
+        let file_name = package.file_name().ok_or("the package is a file")?;
+        fs::copy(package, system.directory.join(file_name))
+            .map_err(|why| format!("cannot copy the package: {why}"))?;
+        let inside = format!("/{}", file_name.display());
+
+        system.run(&[
+            "apt-get",
+            "install",
+            "-qq",
+            "--no-install-recommends",
+            &inside,
+        ])?;
+        let expect = |command: &[&str], expected: &str| {
+            let wrote = system.run(command)?;
+            match wrote.contains(expected) {
+                true => Ok(()),
+                false => Err(format!(
+                    "{command:?} should have written {expected:?}, but wrote: {wrote}"
+                )),
+            }
+        };
+        expect(&["baton", "-e", "print(1)"], "1\n")?;
+        expect(&["baton", "--version"], env!("CARGO_PKG_VERSION"))?;
+        expect(
+            &["baton", "/usr/share/doc/baton/examples/tour.lua"],
+            "That was the tour",
+        )?;
+        for file in [
+            "/usr/share/man/man1/baton.1.gz",
+            "/usr/share/bash-completion/completions/baton",
+            "/usr/share/zsh/vendor-completions/_baton",
+            "/usr/share/fish/vendor_completions.d/baton.fish",
+            "/usr/share/baton/lua-language-server/library/baton/process.lua",
+            "/usr/share/doc/baton/book/SUMMARY.md",
+            "/usr/share/doc/baton/copyright",
+        ] {
+            system.run(&["test", "-s", file])?;
+        }
+        // No installed file differs from its checksum.
+        system.run(&["dpkg", "--verify", "baton"])?;
+        system.run(&["dpkg", "--purge", "baton"])?;
+        for left in ["/usr/bin/baton", "/usr/share/baton", "/usr/share/doc/baton"] {
+            system.run(&["test", "!", "-e", left])?;
+        }
+        println!(
+            "    installed, used and removed in a clean system: {}",
+            package.display()
+        );
+        Ok(())
+    }
+}
+
+/// A system in a directory. Dropping this value removes it.
+pub(crate) struct CleanRoot {
+    /// Its root.
+    pub(crate) directory: PathBuf,
+}
+
+impl CleanRoot {
+    /// Makes a system of this release of Debian.
+    pub(crate) fn new(suite: &str) -> Result<Self, String> {
         let directory =
             workspace::target_directory("deb").join(format!("clean-{}", std::process::id()));
         fs::create_dir_all(&directory)
             .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
         let system = Self { directory };
-        let (suite, mirror) = (suite()?, mirror()?);
+        let mirror = mirror()?;
         println!("    debootstrap {suite} from {mirror}");
         let mut debootstrap = Command::new("debootstrap");
         debootstrap
-            .args(["--variant=minbase", &suite])
+            .args(["--variant=minbase", suite])
             .arg(&system.directory)
             .arg(&mirror);
         output(&mut debootstrap)?;
@@ -105,7 +136,7 @@ impl CleanRoot {
     }
 
     /// Runs a command in the system, with a fixed environment, and returns its output.
-    fn run(&self, command: &[&str]) -> Result<String, String> {
+    pub(crate) fn run(&self, command: &[&str]) -> Result<String, String> {
         let mut chroot = Command::new("chroot");
         chroot
             .env_clear()

@@ -20,22 +20,19 @@ pub(crate) struct Linked {
     directory: PathBuf,
 }
 
-/// All crates by other authors that are linked into the interpreter.
-pub(crate) fn linked_crates() -> Result<Vec<Linked>, String> {
+/// All crates by other authors that are linked into the interpreter for a target of rustc; `None`:
+/// for this system.
+pub(crate) fn linked_crates(target: Option<&str>) -> Result<Vec<Linked>, String> {
     let described = output(&mut cargo(&["metadata", "--format-version", "1"]))?;
     let metadata: Value =
         serde_json::from_str(&described).map_err(|why| format!("cargo metadata: {why}"))?;
     // cargo tree selects the crates for this system and these features.
-    let tree = output(&mut cargo(&[
-        "tree",
-        "-p",
-        "baton",
-        "-e",
-        "normal",
-        "--prefix",
-        "none",
-        "--no-dedupe",
-    ]))?;
+    let mut tree = cargo(&["tree", "-p", "baton", "-e", "normal"]);
+    tree.args(["--prefix", "none", "--no-dedupe"]);
+    if let Some(target) = target {
+        tree.args(["--target", target]);
+    }
+    let tree = output(&mut tree)?;
     let mut needed: Vec<(&str, &str)> = tree
         .lines()
         .filter_map(|line| {
@@ -152,7 +149,7 @@ fn deb_licence(spdx: &str) -> String {
 }
 
 /// Text as the continuation lines of a field: indented, with a full stop on empty lines.
-fn folded(text: &str) -> String {
+pub(crate) fn folded(text: &str) -> String {
     text.trim()
         .lines()
         .map(|line| match line.trim() {
@@ -168,7 +165,7 @@ mod checks {
 
     #[test]
     fn every_linked_crate_is_named_and_brings_its_notice() {
-        let linked = linked_crates().expect("cargo knows the crates");
+        let linked = linked_crates(None).expect("cargo knows the crates");
         assert!(linked.iter().any(|one| one.name == "libc"));
         assert!(
             linked.iter().all(|one| !one.name.starts_with("baton")),

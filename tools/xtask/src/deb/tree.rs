@@ -45,6 +45,12 @@ impl Tree {
         set_mode(&path, PROGRAM)
     }
 
+    /// Copies a program as it is.
+    pub(crate) fn copy_program(&self, from: &Path, name: &str) -> Outcome {
+        self.copy(from, name)?;
+        set_mode(&self.path(name), PROGRAM)
+    }
+
     /// Copies one document.
     pub(crate) fn copy(&self, from: &Path, name: &str) -> Outcome {
         let bytes =
