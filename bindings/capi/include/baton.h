@@ -357,6 +357,8 @@ BATON_INSIDE struct baton_wake baton_channel_receive(
 BATON_INSIDE void baton_channel_close(const baton_vm *vm, uint64_t id);
 BATON_INSIDE void baton_channel_clear(const baton_vm *vm, uint64_t id);
 BATON_INSIDE uint64_t baton_channel_length(const baton_vm *vm, uint64_t id);
+/* Gives back a value that was received last. It is the next one again. */
+BATON_INSIDE void baton_channel_give_back(const baton_vm *vm, uint64_t id, uint64_t value);
 /* Gives a value to a channel without waiting, beyond its capacity if need be. Returns 0 if it is
    closed. */
 BATON_INSIDE int baton_channel_post(const baton_vm *vm, uint64_t id, uint64_t value);

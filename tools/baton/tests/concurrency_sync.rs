@@ -21,6 +21,7 @@ cases! {
         a_send_that_times_out_is_not_received_later,
         a_killed_sender_takes_its_value_with_it,
         a_killed_receiver_loses_no_value,
+        a_receiver_killed_after_the_hand_over_gives_the_value_back,
         the_more_urgent_receiver_is_served_first,
         the_more_urgent_sender_is_served_first,
         one_producer_and_one_consumer_keep_the_order,
@@ -44,6 +45,7 @@ cases! {
         a_random_one_among_the_ready_is_taken,
         the_same_channel_may_stand_in_several_cases,
         a_killed_select_leaves_nothing_behind,
+        a_select_killed_after_the_hand_over_gives_the_value_back,
         a_thousand_selects_on_the_same_channels_lose_nothing;
     mod select_everything from "sync/select_everything.lua":
         the_end_of_a_process_is_a_case_with_its_results,

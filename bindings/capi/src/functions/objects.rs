@@ -295,6 +295,12 @@ bridge! {
         ChannelId::from_bits(id).is_some_and(post).into()
     }
 
+    fn baton_channel_give_back(vm, id: u64, value: u64) {
+        if let Some(id) = ChannelId::from_bits(id) {
+            vm.with_sched(|sched| sched.channel_give_back(id, value));
+        }
+    }
+
     fn baton_channel_post_once(vm, id: u64, value: u64) {
         if let Some(id) = ChannelId::from_bits(id) {
             vm.sched(|sched| sched.channel_post_once(id, value));

@@ -62,6 +62,11 @@ void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token)
   free_token(channel, token);
 }
 
+void baton_lua_give_back_value(lua_State *L, struct channel *channel, uint32_t token) {
+  if (channel->signals == 0) token = baton_lua_store_value(L, channel, lua_gettop(L));
+  baton_channel_give_back(channel->handle.vm->executor, channel->handle.id, token);
+}
+
 struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity) {
   struct channel *channel =
       (struct channel *)baton_lua_new_handle(L, BATON_CHANNEL, sizeof *channel, 1);
@@ -112,6 +117,18 @@ static int channel_send(lua_State *L) {
   return baton_inline_push_outcome(L, baton_inline_after_wait(L, caller, wake));
 }
 
+/* If the caller is about to raise an error, gives back the value on the top of the stack, and
+   raises it. */
+static void give_back(lua_State *L, struct baton_process *caller, struct channel *channel,
+    struct baton_wake wake) {
+  const enum baton_pending pending = baton_lua_pending(caller);
+  if (pending == BATON_PENDING_NOTHING || wake.reason != BATON_DONE) return;
+  baton_lua_enter(L);
+  baton_lua_give_back_value(L, channel, (uint32_t)wake.value);
+  baton_lua_leave(L);
+  baton_lua_raise(L, caller, pending);
+}
+
 /* Receives from the channel at index 1; pushes the value, or `nil, why`. */
 static int receive(lua_State *L, struct channel *channel, baton_timeout timeout) {
   struct baton_process *caller = baton_lua_waiter(L, timeout);
@@ -122,6 +139,7 @@ static int receive(lua_State *L, struct channel *channel, baton_timeout timeout)
   wake = baton_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
   if (l_likely(wake.reason == BATON_DONE)) baton_lua_take_value(L, channel, (uint32_t)wake.value);
   baton_lua_leave(L);
+  if (l_unlikely(caller->killed || caller->interrupted)) give_back(L, caller, channel, wake);
   reason = baton_inline_after_wait(L, caller, wake);
   return reason == BATON_DONE ? 1 : baton_inline_push_outcome(L, reason);
 }

@@ -55,6 +55,9 @@ struct channel *baton_lua_new_channel(lua_State *L, lua_Integer capacity);
 uint32_t baton_lua_store_value(lua_State *L, struct channel *channel, int index);
 /* Removes the value of a token from the channel, and pushes it. Inside the VM. */
 void baton_lua_take_value(lua_State *L, struct channel *channel, uint32_t token);
+/* Puts back the value on the top of the stack, which had that token when it was received last. It
+   is the next one again. Inside the VM. */
+void baton_lua_give_back_value(lua_State *L, struct channel *channel, uint32_t token);
 
 /*
 ** Reads the argument of a constructor, which may be in a table with options: {argument,

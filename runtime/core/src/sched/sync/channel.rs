@@ -188,6 +188,20 @@ impl<C> Scheduler<C> {
         true
     }
 
+    /// Gives back a value that was received last. It goes to a waiting receiver, or it is the next
+    /// one again, even beyond the capacity and in a closed channel.
+    pub fn channel_give_back(&mut self, id: ChannelId, value: u64) {
+        let Some(channel) = self.channels.get_mut(id.0) else {
+            return;
+        };
+        if self.waiters.is_empty(channel.receivers) {
+            channel.buffer.push_front(value);
+        } else {
+            // Only an open channel has receivers that wait.
+            let _ = self.try_send(id, value);
+        }
+    }
+
     /// As [`Scheduler::channel_post`], unless an equal value is in the buffer already.
     pub fn channel_post_once(&mut self, id: ChannelId, value: u64) -> bool {
         let is_there = self

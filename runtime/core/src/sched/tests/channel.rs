@@ -233,6 +233,30 @@ fn a_post_needs_no_room_and_senders_wait_until_there_is() {
 }
 
 #[test]
+fn a_value_given_back_is_the_next_one_again() {
+    let mut sched = sched();
+    let channel = sched.channel_new(2);
+    spawn_running(&mut sched);
+    assert!(sched.channel_post(channel, 1));
+    assert!(sched.channel_post(channel, 2));
+    assert_eq!(receive(&mut sched, channel), Ok(1));
+    sched.channel_close(channel);
+    sched.channel_give_back(channel, 1);
+    assert_eq!(receive(&mut sched, channel), Ok(1));
+    assert_eq!(receive(&mut sched, channel), Ok(2));
+}
+
+#[test]
+fn a_value_given_back_goes_to_a_receiver_that_waits() {
+    let mut sched = sched();
+    let channel = sched.channel_new(0);
+    let receiver = receiving(&mut sched, channel);
+    sched.channel_give_back(channel, 7);
+    assert_eq!(sched.channel_len(channel), 0);
+    assert_eq!(resume_with(&mut sched, receiver).value, 7);
+}
+
+#[test]
 fn a_post_goes_to_a_receiver_that_waits() {
     let mut sched = sched();
     let channel = sched.channel_new(0);

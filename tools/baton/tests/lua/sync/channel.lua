@@ -156,6 +156,25 @@ function case.a_killed_receiver_loses_no_value()
   check.results("join", { true, "v" }, q:join())
 end
 
+function case.a_receiver_killed_after_the_hand_over_gives_the_value_back()
+  check.without_slices()
+  for _, capacity in ipairs { 0, 2 } do
+    local ch = process.channel(capacity)
+    local killed = waiting(ch.receive, ch)
+    for i = 1, capacity + 1 do check.results("send", { true }, ch:send(i)) end
+    killed:kill()
+    killed:join()
+    ch:close()
+    for i = 1, capacity + 1 do check.results("receive", { i }, ch:receive(0)) end
+    check.results("receive", { n = 2, nil, "closed" }, ch:receive(0))
+  end
+  local ch = process.channel()
+  local killed, other = waiting(ch.receive, ch), waiting(ch.receive, ch)
+  check.results("send", { true }, ch:send("v"))
+  killed:kill()
+  check.results("join", { true, "v" }, other:join())
+end
+
 function case.the_more_urgent_receiver_is_served_first()
   local ch, log = process.channel(), {}
   local function receiver(name, priority)

@@ -153,6 +153,17 @@ function case.a_killed_select_leaves_nothing_behind()
   check.results("b", { n = 2, nil, "timeout" }, b:receive(0))
 end
 
+function case.a_select_killed_after_the_hand_over_gives_the_value_back()
+  check.without_slices()
+  local a, b = process.channel(), process.channel(1)
+  local p = process.spawn(process.select, { a, b })
+  check.eventually("waiting", function() return p:status() == "waiting" end)
+  check.results("send", { true }, b:send("v"))
+  p:kill()
+  p:join()
+  check.results("receive", { "v" }, b:receive(0))
+end
+
 function case.a_thousand_selects_on_the_same_channels_lose_nothing()
   local channels = { process.channel(), process.channel(), process.channel() }
   local sum, all = 0, {}
