@@ -162,19 +162,24 @@ fn a_client_that_is_killed_ends_its_profile() {
         .args(["profile", "-d", "3600", &program.pid().to_string()])
         .spawn()
         .expect("it starts");
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    client.kill().expect("it can be killed");
-    client.wait().expect("it ends");
     let threads = || {
         fs::read_dir(format!("/proc/{}/task", program.pid()))
             .expect("it lives")
             .count()
     };
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let wait_while = |holds: &dyn Fn() -> bool| {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while holds() && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    // The observer's thread says that the client is there.
+    wait_while(&|| threads() < 2);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    client.kill().expect("it can be killed");
+    client.wait().expect("it ends");
     // Its own thread and the observer are left.
-    while threads() > 2 && std::time::Instant::now() < until {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    wait_while(&|| threads() > 2);
     assert_eq!(threads(), 2);
     program.signal_until_it_ends("KILL");
 }
