@@ -1,5 +1,5 @@
 //! Checks the direction of dependencies between our crates. The layers are sys, observe, core,
-//! library, bindings, formats, guests and tools. A crate may only depend on crates of the layers
+//! bindings, library, formats, guests and tools. A crate may only depend on crates of the layers
 //! that its own layer names.
 
 use super::finding::Finding;
@@ -11,14 +11,14 @@ struct Layer {
     below: &'static [&'static str],
 }
 
-/// The layers, roughly from the lowest to the highest. A directory comes before the one that
-/// contains it.
+/// The layers, roughly from the lowest to the highest. A crate is in the layer with the longest
+/// directory that contains it.
 static LAYERS: [Layer; 8] = [
     layer("runtime/sys/", "sys", &[]),
     layer("runtime/observe/", "observe", &["sys"]),
     layer("runtime/core/", "core", &["sys"]),
-    layer("bindings/libbaton/", "library", &["bindings"]),
     layer("bindings/", "bindings", &["sys", "core"]),
+    layer("bindings/libbaton/", "library", &["bindings"]),
     layer("tools/formats/", "formats", &[]),
     layer(
         "guests/",
@@ -61,7 +61,8 @@ pub(super) fn check(manifests: &[(String, String)]) -> Vec<Finding> {
     for (file, text) in manifests.iter().filter(|(file, _)| file != "Cargo.toml") {
         match LAYERS
             .iter()
-            .find(|layer| file.starts_with(layer.directory))
+            .filter(|layer| file.starts_with(layer.directory))
+            .max_by_key(|layer| layer.directory.len())
         {
             Some(layer) => members.push(Member::parse(file, text, layer)),
             None => findings.push(Finding::error(
