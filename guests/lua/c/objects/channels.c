@@ -117,30 +117,25 @@ static int channel_send(lua_State *L) {
   return baton_inline_push_outcome(L, baton_inline_after_wait(L, caller, wake));
 }
 
-/* If the caller is about to raise an error, gives back the value on the top of the stack, and
-   raises it. */
-static void give_back(lua_State *L, struct baton_process *caller, struct channel *channel,
-    struct baton_wake wake) {
-  const enum baton_pending pending = baton_lua_pending(caller);
-  if (pending == BATON_PENDING_NOTHING || wake.reason != BATON_DONE) return;
-  baton_lua_enter(L);
-  baton_lua_give_back_value(L, channel, (uint32_t)wake.value);
-  baton_lua_leave(L);
-  baton_lua_raise(L, caller, pending);
+/* Receives a value, pushes it, and writes its token. Inside the VM. */
+static struct baton_wake take_next(lua_State *L, struct channel *channel, baton_timeout timeout,
+    uint32_t *token) {
+  struct baton_lua_vm *vm = channel->handle.vm;
+  struct baton_wake wake;
+  if (channel->source != NULL) channel->source->deliver(vm);
+  wake = baton_channel_receive(vm->executor, channel->handle.id, timeout);
+  *token = (uint32_t)wake.value;
+  if (l_likely(wake.reason == BATON_DONE)) baton_lua_take_value(L, channel, *token);
+  return wake;
 }
 
 /* Receives from the channel at index 1; pushes the value, or `nil, why`. */
 static int receive(lua_State *L, struct channel *channel, baton_timeout timeout) {
   struct baton_process *caller = baton_lua_waiter(L, timeout);
-  struct baton_wake wake;
+  uint32_t token = 0;
   int reason;
-  baton_lua_enter(L);
-  if (channel->source != NULL) channel->source->deliver(caller->vm);
-  wake = baton_channel_receive(channel->handle.vm->executor, channel->handle.id, timeout);
-  if (l_likely(wake.reason == BATON_DONE)) baton_lua_take_value(L, channel, (uint32_t)wake.value);
-  baton_lua_leave(L);
-  if (l_unlikely(caller->killed || caller->interrupted)) give_back(L, caller, channel, wake);
-  reason = baton_inline_after_wait(L, caller, wake);
+  BATON_WAIT_FOR(L, caller, take_next(L, channel, timeout, &token),
+      baton_lua_give_back_value(L, channel, token), reason);
   return reason == BATON_DONE ? 1 : baton_inline_push_outcome(L, reason);
 }
 
