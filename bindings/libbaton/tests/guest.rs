@@ -1,5 +1,7 @@
 //! A guest in C, linked with `libbaton.a`.
 
+mod library;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -9,17 +11,6 @@ fn guest() -> &'static Path {
     static GUEST: OnceLock<PathBuf> = OnceLock::new();
     GUEST.get_or_init(|| {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .parent()
-            .expect("it is in the target directory");
-        // A test cannot link a static library, so cargo does not build it for this one.
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--offline", "--quiet", "-p", "baton-library"])
-            .arg("--target-dir")
-            .arg(target)
-            .current_dir(here)
-            .status();
-        assert!(built.is_ok_and(|status| status.success()), "libbaton.a");
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest_in_c");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
         let compiled = Command::new(compiler)
@@ -34,7 +25,7 @@ fn guest() -> &'static Path {
             .arg("-I")
             .arg(here.join("../capi/include"))
             .arg(here.join("tests/guest.c"))
-            .arg(target.join("debug/libbaton_library.a"))
+            .arg(library::built())
             .args(["-lpthread", "-ldl", "-lm", "-o"])
             .arg(&program)
             .output()

@@ -1,5 +1,7 @@
 //! `libbaton.a` has the functions that `baton.h` declares, and no others.
 
+mod library;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -39,19 +41,9 @@ fn declared(header: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_library_has_the_functions_of_the_header() {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .expect("it is in the target directory");
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--offline", "--quiet", "-p", "baton-library"])
-        .arg("--target-dir")
-        .arg(target)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(built.is_ok_and(|status| status.success()), "libbaton.a");
     let listed = Command::new("nm")
         .args(["--extern-only", "--defined-only", "--format=posix"])
-        .arg(target.join("debug/libbaton_library.a"))
+        .arg(library::built())
         .output()
         .expect("nm comes with the linker, which the build needs too");
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
