@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds `libbaton.a`, and returns its path. A test cannot link a static library, so cargo does not
-/// build it for the tests.
+/// Builds `libbaton.a`, and returns its path. A test cannot link a static library, so cargo does
+/// not build it for the tests.
 pub(crate) fn built() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
