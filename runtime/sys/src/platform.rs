@@ -5,6 +5,7 @@
 //! | `linux` | Linux |
 //! | `macos` | macOS; compiled, never run |
 //! | `freebsd` | FreeBSD; compiled, never run |
+//! | `bsd` | what these two have in common |
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -20,6 +21,11 @@ pub(crate) use macos::*;
 mod freebsd;
 #[cfg(target_os = "freebsd")]
 pub(crate) use freebsd::*;
+
+#[cfg(any(target_os = "macos", target_os = "freebsd"))]
+mod bsd;
+#[cfg(any(target_os = "macos", target_os = "freebsd"))]
+pub(crate) use bsd::*;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos", target_os = "freebsd")))]
 compile_error!("baton-sys has a module for Linux, macOS and FreeBSD only: add one to platform.rs");
