@@ -76,7 +76,7 @@ fn of_scheduler(view: &View<'_>) -> Vec<NamedCount> {
     ])
 }
 
-/// The executor's counters. The pattern has all fields, as in [`of_scheduler`].
+/// The executor's counters. The pattern has all fields, as in `of_scheduler`.
 pub fn of_executor(vm: &Vm) -> Vec<NamedCount> {
     let Counters {
         beats,
