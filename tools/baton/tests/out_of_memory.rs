@@ -77,6 +77,14 @@ kinds! {
 }
 
 #[test]
+fn finalizers_get_what_little_memory_is_left() {
+    // With some of these limits, less is left than the runtime's reserve needs.
+    for limit in (75_000..76_400).step_by(40) {
+        fills_memory("library", limit);
+    }
+}
+
+#[test]
 fn no_kind_is_left_out() {
     let outcome = harness::baton()
         .script("out_of_memory.lua")

@@ -4,6 +4,7 @@
 #include "seam/internals.h"
 #include "calls/calls.h"
 #include "calls/policies.h"
+#include "state/state.h"
 
 void baton_lua_install_calls(void) {
   baton_seam_hooks = (struct baton_seam_hooks){
@@ -14,6 +15,7 @@ void baton_lua_install_calls(void) {
       .unwinds_calls = baton_turns_unwind,
       .warn_of_foreign_state = baton_lua_warn_of_foreign_state,
       .defer_finalizer = baton_lua_defer_finalizer,
+      .make_room_for_finalizer = baton_lua_make_room_for_finalizer,
       .leave_finalizers = baton_lua_leave_finalizers,
       .let_finalizers_run = baton_lua_let_finalizers_run,
       .await_finalizers = baton_lua_await_finalizers,

@@ -360,6 +360,8 @@ static int leaves_finalizers(lua_State *L, struct baton_process *process) {
 LUAI_FUNC int baton_room_for_finalizers(lua_State *L) {
   const ptrdiff_t needed = L->top.p - L->stack.p + BASIC_STACK_SIZE;
   struct baton_process *process = baton_lua_running(L);
-  if (needed > LUAI_MAXSTACK || !luaD_checkminstack(L)) return 0;
-  return process == NULL || !leaves_finalizers(L, process);
+  if (needed > LUAI_MAXSTACK) return 0;
+  if (process == NULL) return luaD_checkminstack(L);
+  if (!baton_seam_hooks.make_room_for_finalizer(L)) return 0;
+  return !leaves_finalizers(L, process);
 }

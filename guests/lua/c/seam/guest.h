@@ -58,6 +58,9 @@ struct baton_seam_hooks {
   /* From the collector, inside the VM: decides whether to defer the finalizer whose call, with its
      object, is on the top of `L`. If it returns 1, both are popped, and later ones are deferred. */
   int (*defer_finalizer)(lua_State *L, struct baton_process *process);
+  /* Makes sure that the stacks have room for a finalizer's call. Returns 0 if they cannot have it.
+     Inside the VM. */
+  int (*make_room_for_finalizer)(lua_State *L);
   /* Leaves the finalizers to the daemon. Those that never wait are called now. */
   void (*leave_finalizers)(lua_State *L, struct baton_process *process);
   /* The collector has finished its step: lets the daemon run if it has work. */

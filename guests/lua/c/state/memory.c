@@ -44,6 +44,32 @@ void baton_lua_set_allocator(struct baton_lua_vm *vm) {
     lua_setallocf(vm->main, allocate, NULL);
 }
 
+/* As `allocate`, but takes what there is. */
+static void *allocate_urgently(void *nothing, void *block, size_t old, size_t size) {
+  (void)nothing;
+  (void)old;
+  if (size == 0) {
+    free(block);
+    return NULL;
+  }
+  return realloc(block, size);
+}
+
+/*
+** A finalizer may be the only way to get memory back. So its call gets the few bytes that it needs,
+** even if what is left is too little for the reserve.
+*/
+int baton_lua_make_room_for_finalizer(lua_State *L) {
+  global_State *g = G(L);
+  const lua_Alloc allocator = g->frealloc;
+  int is_room = luaD_checkminstack(L);
+  if (l_likely(is_room) || (allocator != allocate && allocator != allocate_limited)) return is_room;
+  g->frealloc = allocate_urgently;
+  is_room = luaD_checkminstack(L);
+  g->frealloc = allocator;
+  return is_room;
+}
+
 /* {======================================================
 ** Samples
 ** ======================================================= */

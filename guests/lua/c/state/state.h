@@ -25,6 +25,8 @@ static inline void baton_lua_check_memory_for_object(
 }
 /* Called once for the new Lua state of a VM. */
 void baton_lua_set_allocator(struct baton_lua_vm *vm);
+/* See seam/guest.h. */
+int baton_lua_make_room_for_finalizer(lua_State *L);
 /* Called before something that may allocate this many bytes at once. */
 void baton_lua_get_room(lua_State *L, size_t size);
 static inline void baton_lua_check_memory(lua_State *L) {
