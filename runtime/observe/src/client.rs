@@ -56,7 +56,7 @@ pub enum AttachError {
     /// A sentence: what was expected, what was found, and what to do.
     Refused(String),
     /// The same, for a program that does not handle the signal: one that has only just started may
-    /// do so later.
+    /// do so later. Or it ends at the moment, and its parent will soon know how.
     NotReady(String),
     /// The program's only thread does not answer. The text says what is known: the running process,
     /// and the function in C that it is in.
@@ -96,6 +96,13 @@ pub struct Connection {
 /// # Errors
 /// [`AttachError`].
 pub fn attach(pid: u32, write: bool) -> Result<Connection, AttachError> {
+    attach_to_running(pid, write).map_err(|error| match is_ending(pid) {
+        true => AttachError::NotReady(format!("process {pid} has ended")),
+        false => error,
+    })
+}
+
+fn attach_to_running(pid: u32, write: bool) -> Result<Connection, AttachError> {
     let target = Running::find(pid)?;
     let place = target.place()?;
     let stream = match connect(&place, &target) {
@@ -470,6 +477,15 @@ fn is_of_baton(pid: u32) -> bool {
         .filter_map(|line| line.find('/').and_then(|at| line.get(at..)))
         .filter(|&path| std::mem::replace(&mut last, path) != path)
         .any(|path| has_marker(Path::new(&format!("/proc/{pid}/root{path}"))))
+}
+
+/// Whether a program has given its memory back: it is ending, or its parent has not asked how it
+/// ended.
+fn is_ending(pid: u32) -> bool {
+    match fs::read(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps.is_empty(),
+        Err(error) => error.raw_os_error() == Some(Errno::SRCH.raw_os_error()),
+    }
 }
 
 /// Whether a file contains the name of our variable, as each program and library of ours does.
