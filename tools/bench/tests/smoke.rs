@@ -13,7 +13,7 @@ use serde_json::Value;
 const BENCH: &str = env!("CARGO_BIN_EXE_baton-bench");
 
 /// The `baton` of the same build as the program under test. Cargo does not build the programs of
-/// another package, so this builds it.
+/// another package, so this builds it, with the features that it has in the whole workspace.
 fn baton() -> &'static Path {
     static BATON: OnceLock<PathBuf> = OnceLock::new();
     BATON.get_or_init(|| {
@@ -23,7 +23,8 @@ fn baton() -> &'static Path {
         let target = profile.parent().expect("that directory to be in cargo's");
         let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         build
-            .args(["build", "--quiet", "--package", "baton", "--target-dir"])
+            .args(["build", "--quiet", "--workspace", "--bin", "baton"])
+            .arg("--target-dir")
             .arg(target);
         if profile.ends_with("release") {
             build.arg("--release");

@@ -7,6 +7,7 @@ use crate::Outcome;
 use crate::cargo::{Steps, cargo, cargo_with_flags};
 use crate::checker::Checker;
 use crate::dist::zig;
+use crate::readers::TYPOS;
 use crate::{tidy, workspace};
 
 /// The crates that have loom tests, with directory and name.
@@ -19,27 +20,14 @@ const ONLY_COMPILED: [&str; 2] = ["aarch64-apple-darwin", "x86_64-unknown-freebs
 /// The largest number of preemptions in an interleaving that loom explores.
 const LOOM_PREEMPTIONS: &str = "2";
 
-/// The checkers that are not part of the Rust toolchain, with their arguments.
-const CHECKERS: [(Checker, &[&str]); 2] = [
-    (
-        Checker {
-            package: "cargo-deny",
-            version: "0.18.9",
-            program: "cargo-deny",
-        },
-        // Advisories are left out. Their database is a git repository, which some networks cannot
-        // reach.
-        &["check", "licenses", "bans", "sources"],
-    ),
-    (
-        Checker {
-            package: "typos-cli",
-            version: "1.40.0",
-            program: "typos",
-        },
-        &[],
-    ),
-];
+const CARGO_DENY: Checker = Checker {
+    package: "cargo-deny",
+    version: "0.18.9",
+    program: "cargo-deny",
+};
+
+/// Advisories are left out. Their database is a git repository, which some networks cannot reach.
+const DENIED: [&str; 4] = ["check", "licenses", "bans", "sources"];
 
 /// Runs every check, even if an earlier one failed, and prints a summary.
 pub(crate) fn run() -> Outcome {
@@ -61,9 +49,15 @@ pub(crate) fn run() -> Outcome {
         steps.check(&format!("compile for {triple}"), || zig::check(triple));
     }
     loom(&mut steps);
-    for (checker, arguments) in &CHECKERS {
-        run_checker(checker, arguments, &mut steps);
-    }
+    run_checker(
+        CARGO_DENY.package,
+        CARGO_DENY.installed(),
+        &DENIED,
+        &mut steps,
+    );
+    let typos = TYPOS.install_in_target();
+    let typos = typos.map(|directory| directory.join("bin/typos"));
+    run_checker("typos", typos, &[], &mut steps);
     steps.finish()
 }
 
@@ -131,17 +125,22 @@ fn loom_files(directory: &Path) -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// Installs a checker if it is missing, and runs it.
-fn run_checker(checker: &Checker, arguments: &[&str], steps: &mut Steps) {
-    match checker.installed() {
+/// Runs a checker that is not part of the Rust toolchain, if it could be installed.
+fn run_checker(
+    name: &str,
+    installed: Result<PathBuf, String>,
+    arguments: &[&str],
+    steps: &mut Steps,
+) {
+    match installed {
         Ok(program) => {
             let mut command = Command::new(program);
             command.args(arguments).current_dir(workspace::root());
-            steps.run(checker.package, &mut command);
+            steps.run(name, &mut command);
         }
         Err(why) => {
-            println!("\n!!! SKIPPED {}: {why}", checker.package);
-            steps.skip(checker.package, &why);
+            println!("\n!!! SKIPPED {name}: {why}");
+            steps.skip(name, &why);
         }
     }
 }

@@ -93,7 +93,8 @@ struct Made {
     deb: PathBuf,
     wheel: PathBuf,
     npm: PathBuf,
-    bill: PathBuf,
+    /// A quick build has none: the program that writes it takes minutes to build.
+    bill: Option<PathBuf>,
 }
 
 fn make_and_try(order: &Order) -> Outcome {
@@ -159,20 +160,24 @@ fn make_all(
             println!("    {}: needs glibc {major}.{minor}", target.triple);
         });
         progress.set_message(format!("pack for {}", target.architecture));
-        made.push(pack(zig, target, &program, directory, &time)?);
+        let mut packed = pack(zig, target, &program, directory, &time)?;
+        if !order.is_quick {
+            packed.bill = Some(bill::write(target, directory, &time)?);
+        }
+        made.push(packed);
         progress.inc(1);
     }
     let launcher = npm::pack_launcher(directory)?;
     let mut files = vec![launcher.clone()];
     for made in &made {
-        let of_target = [&made.archive, &made.deb, &made.wheel, &made.npm, &made.bill];
-        files.extend(of_target.map(PathBuf::clone));
+        let of_target = [&made.archive, &made.deb, &made.wheel, &made.npm];
+        files.extend(of_target.into_iter().chain(&made.bill).cloned());
     }
     let sums = sums::write(&files, directory)?;
     Ok((made, launcher, sums))
 }
 
-/// Makes all packages for one target.
+/// Makes all packages for one target, without the list of what is in them.
 fn pack(zig: &Zig, target: &Target, program: &Path, to: &Path, time: &str) -> Result<Made, String> {
     let licences = licences(zig, target)?;
     Ok(Made {
@@ -180,7 +185,7 @@ fn pack(zig: &Zig, target: &Target, program: &Path, to: &Path, time: &str) -> Re
         deb: pack_deb(target, program, &licences, to, time)?,
         wheel: wheel::pack(zig, target, program, &licences, to, time)?,
         npm: npm::pack_program(target, program, &licences, to)?,
-        bill: bill::write(target, to, time)?,
+        bill: None,
     })
 }
 

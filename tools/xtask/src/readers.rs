@@ -5,7 +5,8 @@
 //! says which versions are installed; the tests compare it, too.
 //!
 //! In the same way come a client with which `baton debug` is tested, the NATS server with which
-//! `require "baton.cluster"` is, Zig, and the program that packs the extension for VS Code.
+//! `require "baton.cluster"` is, Zig, a checker of spelling, and the program that packs the extension
+//! for VS Code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,14 @@ pub(crate) const ZIG: Group = Group {
     commands: pip,
 };
 
+/// The checker of spelling, for `cargo xtask ci`. PyPI has it compiled.
+pub(crate) const TYPOS: Group = Group {
+    name: "typos",
+    sources: "tools/xtask/src/ci",
+    lists: &["requirements.txt"],
+    commands: pip,
+};
+
 /// The program that packs extensions for VS Code.
 pub(crate) const PACKER: Group = Group {
     name: "packer",
@@ -101,7 +110,7 @@ pub(crate) const PACKER: Group = Group {
     commands: npm,
 };
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     Group {
         name: "python",
         sources: READERS,
@@ -110,6 +119,7 @@ const GROUPS: [Group; 6] = [
     },
     NATS,
     ZIG,
+    TYPOS,
     Group {
         name: "node",
         sources: READERS,

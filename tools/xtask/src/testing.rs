@@ -4,7 +4,8 @@
 //! with assertions, and runs all tests except those of the benches. `--all` makes four builds,
 //! because each finds other problems. They are a debug build, a release, one that forces the
 //! fallbacks for older kernels, and one that forces those for systems other than Linux. The last
-//! two have their own directories for build output. `--again` runs failed test programs once more.
+//! two have their own directories for build output, and run those of the interpreter's tests that
+//! are about what the fallbacks replace. `--again` runs failed test programs once more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,6 +36,23 @@ const RELEASE: &str = "BATON_RELEASE_UNDER_TEST";
 /// An environment variable for the interpreter's tests: the directory of the programs that read
 /// what Baton writes. Builds with other flags have no such directory beside them.
 const READERS: &str = "BATON_READERS";
+
+/// The first words of each command that runs tests.
+const TESTS: [&str; 2] = ["test", "--no-fail-fast"];
+
+/// The interpreter's tests that run on the fallbacks, too: those of waits, locks, signals, stacks
+/// and threads. `*` stands for anything.
+const ON_FALLBACKS: [&str; 9] = [
+    "attach",
+    "concurrency_*",
+    "forking",
+    "memory",
+    "out_of_memory",
+    "recursion",
+    "signal_handlers",
+    "traps",
+    "vms",
+];
 
 /// The steps that the usual run leaves out, for its last lines.
 const ONLY_IN_ALL: &str = "the tests of the benches; the tests again as a release, with the \
@@ -149,28 +167,25 @@ fn parse(arguments: &[String]) -> Result<Wish<'_>, String> {
 fn run_all(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     run.tests(
         "all, debug",
-        &mut prepared(cargo(&["test", "--workspace", "--no-fail-fast"])),
+        &mut prepared(cargo(&[&TESTS[..], &["--workspace"]].concat())),
     );
     release(run, &prepared);
     dist::step(&mut run.steps);
     deb::step(&mut run.steps);
-    let lower_layers = [
-        "test",
-        "--no-fail-fast",
-        "-p",
-        "baton-sys",
-        "-p",
-        "baton-core",
-        "-p",
-        "baton",
-    ];
     for (step, flags, directory) in [
         ("fallbacks for old kernels", OLD_KERNELS, "fallbacks"),
         ("fallbacks for other systems", OTHER_SYSTEMS, "portable"),
     ] {
+        let of_runtime = [&TESTS[..], &["-p", "baton-sys", "-p", "baton-core"]].concat();
         run.tests(
             step,
-            &mut prepared(cargo_with_flags(&lower_layers, flags, directory)),
+            &mut prepared(cargo_with_flags(&of_runtime, flags, directory)),
+        );
+        let mut of_interpreter = [&TESTS[..], &["-p", "baton"]].concat();
+        of_interpreter.extend(ON_FALLBACKS.iter().flat_map(|name| ["--test", name]));
+        run.tests(
+            &format!("interpreter, {step}"),
+            &mut prepared(cargo_with_flags(&of_interpreter, flags, directory)),
         );
     }
 }
@@ -182,23 +197,38 @@ fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
         "release of the interpreter",
         &mut cargo(&["build", "--release", "-p", "baton"]),
     );
-    let mut interpreter = prepared(cargo(&["test", "--no-fail-fast", "-p", "baton"]));
+    // With the whole workspace, cargo takes what the debug build has built. For one package, it
+    // would choose other features, and build most of it again.
+    let mut of_interpreter = [&TESTS[..], &["--workspace"]].concat();
+    let names = interpreter_tests();
+    of_interpreter.extend(names.iter().flat_map(|name| ["--test", name]));
+    let mut interpreter = prepared(cargo(&of_interpreter));
     interpreter.env(
         RELEASE,
         workspace::target_directory("release").join("baton"),
     );
     run.tests("interpreter, release", &mut interpreter);
-    let mut runtime = prepared(cargo(&[
-        "test",
-        "--release",
-        "--no-fail-fast",
-        "-p",
-        "baton-core",
-    ]));
+    let of_runtime = [&TESTS[..], &["--release", "-p", "baton-core"]].concat();
+    let mut runtime = prepared(cargo(&of_runtime));
     runtime
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     run.tests("runtime, release", &mut runtime);
+}
+
+/// The names of the interpreter's test programs: files, and directories with a `main.rs`.
+fn interpreter_tests() -> Vec<String> {
+    let directory = workspace::root().join("tools/baton/tests");
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension().is_some_and(|kind| kind == "rs") || path.join("main.rs").exists()
+        })
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
 }
 
 fn prepared(
@@ -338,6 +368,20 @@ mod checks {
         };
         assert!(is_removed(Extent::Usual) && !is_removed(Extent::All));
         fs::remove_file(&list.file).expect("the trial's file");
+    }
+
+    #[test]
+    fn the_tests_on_fallbacks_exist() {
+        let names = interpreter_tests();
+        for wanted in ON_FALLBACKS {
+            let start = wanted.trim_end_matches('*');
+            let is_there = |name: &String| match wanted.ends_with('*') {
+                true => name.starts_with(start),
+                false => name == wanted,
+            };
+            assert!(names.iter().any(is_there), "{wanted}");
+        }
+        assert!(!names.iter().any(|name| name == "harness"), "{names:?}");
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl Zig {
             .env("CFLAGS", prefix_maps()?);
         if is_quick {
             build
+                .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
                 .env("CARGO_PROFILE_RELEASE_LTO", "off")
                 .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         }
