@@ -310,8 +310,8 @@ fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same socket with the lowest free number that no other test of this file uses. They open fewer
-/// descriptors than this.
+/// The same socket with the lowest free number that no other test of this file uses. They open
+/// fewer descriptors than this.
 fn with_own_number(socket: UnixStream) -> OwnedFd {
     const OTHERS: i32 = 900;
     // SAFETY: fcntl takes any number, and the new descriptor is ours alone.

@@ -5,8 +5,8 @@
 //! says which versions are installed; the tests compare it, too.
 //!
 //! In the same way come a client with which `baton debug` is tested, the NATS server with which
-//! `require "baton.cluster"` is, Zig, a checker of spelling, and the program that packs the extension
-//! for VS Code.
+//! `require "baton.cluster"` is, Zig, a checker of spelling, and the program that packs the
+//! extension for VS Code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
