@@ -229,12 +229,15 @@ fn more_events_than_are_read_are_lost_and_the_rest_is_whole() {
     let directory = directory();
     let file = directory.path().join("x.pftrace");
     let path = file.to_string_lossy().into_owned();
-    let outcome = trace(&program, &["-d", "0.2", "-o", &path, "--json"]);
+    // Beside other programs it may take longer until there are many.
+    let has_many = ["0.2", "1", "5"].into_iter().any(|seconds| {
+        let outcome = trace(&program, &["-d", seconds, "-o", &path, "--json"]);
+        outcome.succeeds();
+        let answer: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+        answer["summary"]["events"].as_u64() > Some(10_000)
+    });
     program.signal_until_it_ends("KILL");
-    outcome.succeeds();
-    let answer: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
-    let events = answer["summary"]["events"].as_u64().expect("a number");
-    assert!(events > 10_000, "{answer:#}");
+    assert!(has_many);
     let trace = Trace::read(&file);
     let left = trace.of("process #2").filter(|piece| {
         let yielded = ("left".to_owned(), "it yielded".to_owned());
