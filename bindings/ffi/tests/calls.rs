@@ -280,6 +280,47 @@ fn long_doubles_and_packed_structures_are_passed_by_value() {
     assert_eq!(conjugate, [double(1.5), double(-2.5)].concat());
 }
 
+/// A regression test for AArch64. There, the alignment of members decides on registers and places,
+/// an attribute of the whole type does not, and a bit-field makes an integer of a union.
+#[test]
+fn alignment_and_bit_fields_decide_on_registers() {
+    let text = "struct even { double d __attribute__((aligned(16))); int i; };\n\
+                union flagged { float f; unsigned char b : 7; };\n\
+                struct four { double v[4]; } __attribute__((aligned(16)));\n\
+                double even(int a, struct even s, int b); float flagged(union flagged a, float x);\n\
+                double four(struct four a, struct four b, double c, struct four d);\n\
+                double last(long a, long b, long c, long d, long e, long f, long g, struct even s, \
+                int h);";
+    let source = format!(
+        "{text}\ndouble even(int a, struct even s, int b) {{ return a * s.d + s.i * b; }}\n\
+         float flagged(union flagged a, float x) {{ return a.f * 100 + x; }}\n\
+         double four(struct four a, struct four b, double c, struct four d) {{\n\
+         return a.v[0] + 10 * b.v[3] + 100 * c + 1000 * d.v[0] + 10000 * d.v[3]; }}\n\
+         double last(long a, long b, long c, long d, long e, long f, long g, struct even s, int h) \
+         {{ return g + 10 * s.d + 100 * s.i + 1000 * h; }}"
+    );
+    let mut trial = trial(&source, text);
+    let even = [double(2.5), int(7), int(0)].concat();
+    let answer = trial.call("even", &[], &mut [int(4), even.clone(), int(3)]);
+    assert_eq!(answer, double(31.0));
+    let float = |value: f32| value.to_ne_bytes().to_vec();
+    let answer = trial.call("flagged", &[], &mut [float(7.0), float(5.0)]);
+    assert_eq!(answer[..4], float(705.0));
+    let four = |first: f64| {
+        [0.0, 1.0, 2.0, 3.0]
+            .map(|more| double(first + more))
+            .concat()
+    };
+    let mut arguments = [four(1.0), four(1.0), double(5.0), four(6.0)];
+    assert_eq!(trial.call("four", &[], &mut arguments), double(96_541.0));
+    let mut arguments: Vec<Vec<u8>> = (1..=7_i64)
+        .map(|value| value.to_ne_bytes().to_vec())
+        .collect();
+    arguments.extend([even, int(9)]);
+    let answer = trial.call("last", &[], &mut arguments);
+    assert_eq!(answer, double(7.0 + 25.0 + 700.0 + 9000.0));
+}
+
 /// A regression test: registers were counted for padding, and registers were not counted for data.
 #[test]
 fn padding_and_unions_take_the_registers_that_the_compiler_gives_them() {
@@ -590,13 +631,19 @@ fn types_that_cannot_be_passed_are_refused() {
         "void (struct none)",
         "long double _Complex (void)",
         "void (struct wide)",
-        "struct ld (void)",
     ] {
         let error = passes(&mut declared, text)
             .err()
             .unwrap_or_else(|| panic!("{text}"));
         assert!(error.to_string().contains("by value"), "{error}");
     }
+    // libffi cannot read an x87 register, in which x86-64 returns this.
+    let returned = passes(&mut declared, "struct ld (void)").err();
+    assert_eq!(
+        returned.is_some(),
+        cfg!(target_arch = "x86_64"),
+        "{returned:?}"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! are called directly (`c/direct.h`).
 
 mod callback;
+mod homogeneous;
 mod passing;
 mod plan;
 

@@ -10,6 +10,7 @@ use std::ptr;
 use libffi_sys as raw;
 
 use super::SignatureError;
+use super::homogeneous::{self, Homogeneous};
 use crate::types::{Kind, Length, Qualified, Scalar, TypeId, Types};
 
 /// libffi's descriptions of one signature's types. They refer to each other by address, so none may
@@ -36,6 +37,9 @@ const MAX_LEAVES: usize = 4096;
 /// they do in GCC, and do not in Clang; the psABI leaves it open. We follow the compiler that the
 /// system is built with.
 const PADDING_BITS_COUNT: bool = cfg!(all(target_arch = "x86_64", target_os = "linux"));
+
+/// libffi's `FFI_TYPE_UINT128`, which the crate `libffi-sys` does not define.
+const TYPE_OF_INT128: u16 = 16;
 
 /// The largest alignment of an argument on the stack, in bytes.
 const MAX_ARGUMENT_ALIGN: u32 = 16;
@@ -91,11 +95,16 @@ impl Descriptions {
                 }
             }
             Kind::Complex(part) if *part != Scalar::LongDouble => {
+                let (size, align) = (part.size() * 2, part.align());
+                if cfg!(target_arch = "aarch64") {
+                    return Ok(self.aarch64(size, align, homogeneous::parts(types, of.id)));
+                }
                 let leaves = [0, part.size()].map(|offset| Leaf {
                     offset,
                     scalar: *part,
                 });
-                Ok(self.structure(part.size() * 2, part.align(), &leaves, false))
+                let elements = self.x86_64_elements(size, &leaves, false);
+                Ok(self.add(size, align, elements))
             }
             Kind::Record(_) => self.record(types, of),
             _ => Err(refuse(types, of)),
@@ -124,22 +133,43 @@ impl Descriptions {
                 .collect(types, of.id, 0)
                 .ok_or_else(|| refuse(types, of))?;
         }
-        Ok(self.structure(size, align, &found.leaves, found.is_misaligned))
+        if cfg!(target_arch = "aarch64") {
+            // The collection above ended, so this walk through the same types does, too.
+            let parts = (size <= 64)
+                .then(|| homogeneous::parts(types, of.id))
+                .flatten();
+            let is_copied = parts.is_some() || size <= 16;
+            let align = match is_copied {
+                true => align_of_copy(types, of.id),
+                // The copy is elsewhere, and its address is passed.
+                false => align,
+            };
+            return Ok(self.aarch64(size, align, parts));
+        }
+        let elements = self.x86_64_elements(size, &found.leaves, found.is_misaligned);
+        Ok(self.add(size, align, elements))
     }
 
-    fn structure(
-        &mut self,
-        size: u64,
-        align: u32,
-        leaves: &[Leaf],
-        is_misaligned: bool,
-    ) -> *mut raw::ffi_type {
-        let elements = if cfg!(target_arch = "aarch64") {
-            aarch64_elements(size, leaves)
-        } else {
-            self.x86_64_elements(size, leaves, is_misaligned)
-        };
-        self.add(size, align, elements)
+    /// A structure or complex number for AArch64 (AAPCS64, section 6.8.2). `align` is the alignment
+    /// that it has as an argument.
+    fn aarch64(&mut self, size: u64, align: u32, parts: Option<Homogeneous>) -> *mut raw::ffi_type {
+        let numbers =
+            parts.and_then(|parts| Some((scalar_description(parts.scalar)?, parts.count)));
+        if let Some((description, count)) = numbers {
+            return self.add(size, align, vec![description; count]);
+        }
+        if size == 16 && align == 16 {
+            // This takes two registers, from one with an even number on. libffi allots registers
+            // like that for a 128-bit integer only.
+            return self.push(raw::ffi_type {
+                size: 16,
+                alignment: 16,
+                type_: TYPE_OF_INT128,
+                elements: ptr::null_mut(),
+            });
+        }
+        let count = size.div_ceil(8) as usize;
+        self.add(size, align, vec![&raw mut raw::ffi_type_uint64; count])
     }
 
     fn add(
@@ -150,14 +180,19 @@ impl Descriptions {
     ) -> *mut raw::ffi_type {
         elements.push(ptr::null_mut());
         let mut list = elements.into_boxed_slice();
-        let mut structure = Box::new(raw::ffi_type {
+        let elements = list.as_mut_ptr();
+        self.lists.push(list);
+        self.push(raw::ffi_type {
             size: size as usize,
             alignment: align as u16,
             type_: raw::FFI_TYPE_STRUCT,
-            elements: list.as_mut_ptr(),
-        });
+            elements,
+        })
+    }
+
+    fn push(&mut self, structure: raw::ffi_type) -> *mut raw::ffi_type {
+        let mut structure = Box::new(structure);
         let description: *mut raw::ffi_type = &raw mut *structure;
-        self.lists.push(list);
         self.structures.push(structure);
         description
     }
@@ -230,22 +265,10 @@ pub(super) fn is_half_empty(types: &Types, of: Qualified) -> bool {
     is_known && !has_x87 && !found.is_misaligned && [0, 8].into_iter().any(is_empty)
 }
 
-/// Elements that tell libffi whether a structure is a homogeneous floating-point aggregate
-/// (AAPCS64, section 5.9.5).
-fn aarch64_elements(size: u64, leaves: &[Leaf]) -> Vec<*mut raw::ffi_type> {
-    let first = leaves
-        .first()
-        .map(|leaf| leaf.scalar)
-        .filter(|scalar| scalar.is_floating());
-    if let Some(scalar) = first
-        && leaves.iter().all(|leaf| leaf.scalar == scalar)
-        && size <= scalar.size() * 4
-        && let Some(description) = scalar_description(scalar)
-    {
-        return vec![description; (size / scalar.size()) as usize];
-    }
-    let count = size.div_ceil(8) as usize;
-    vec![&raw mut raw::ffi_type_uint64; count]
+/// The alignment of a structure that is copied into registers or among the arguments on the stack.
+/// An attribute of the whole type does not count (AAPCS64, section 6.8.2, stage B).
+fn align_of_copy(types: &Types, id: TypeId) -> u32 {
+    types.body(id).map_or(1, |body| body.align_of_members)
 }
 
 /// The numbers in a structure.

@@ -115,6 +115,7 @@ impl Parser<'_> {
             },
         });
         let mut body = Body::new(placed.size, placed.align, fields.collect());
+        body.align_of_members = placed.align_of_members;
         body.tail = tail;
         body.padding = padding;
         self.declared.types.define_record(id, body);

@@ -44,6 +44,8 @@ pub struct Placed {
     pub size: u64,
     /// Alignment of the whole.
     pub align: u32,
+    /// The largest alignment that a member needs. Attributes of the whole do not raise it.
+    pub align_of_members: u32,
     /// The first bit of each member, counted from the beginning of the structure.
     pub bits: Vec<u64>,
 }
@@ -55,12 +57,12 @@ const UNNAMED_BIT_FIELDS_ALIGN: bool =
 
 /// Lays out members. Returns `None` if the whole would be larger than [`MAX_SIZE`].
 pub fn lay_out(members: &[Member], rules: Rules) -> Option<Placed> {
-    let mut align = 1;
+    let mut align_of_members = 1;
     let mut end = 0_u64; // in bits: where the next member may begin
     let mut size = 0_u64; // in bits
     let mut bits = Vec::with_capacity(members.len());
     for member in members {
-        align = align.max(demanded(member, &rules));
+        align_of_members = align_of_members.max(demanded(member, &rules));
         let from = if rules.is_union { 0 } else { end };
         let start = first_bit(member, &rules, from)?;
         let length = member.width.map_or(member.size.checked_mul(8)?, u64::from);
@@ -68,13 +70,14 @@ pub fn lay_out(members: &[Member], rules: Rules) -> Option<Placed> {
         size = size.max(end);
         bits.push(start);
     }
-    align = align.max(rules.aligned.unwrap_or(1));
+    let align = align_of_members.max(rules.aligned.unwrap_or(1));
     let bytes = size
         .div_ceil(8)
         .checked_next_multiple_of(u64::from(align))?;
     (bytes <= MAX_SIZE).then_some(Placed {
         size: bytes,
         align,
+        align_of_members,
         bits,
     })
 }
@@ -175,6 +178,22 @@ mod tests {
             (placed.bits, placed.size, placed.align),
             (vec![0, 30, 40], 9, 1)
         );
+    }
+
+    #[test]
+    fn an_attribute_of_the_whole_does_not_raise_the_alignment_of_the_members() {
+        let rules = Rules {
+            aligned: Some(16),
+            ..Rules::default()
+        };
+        let placed = lay_out(&[int(None)], rules).expect("it is small");
+        assert_eq!((placed.align, placed.align_of_members), (16, 4));
+        let member = Member {
+            aligned: Some(16),
+            ..int(None)
+        };
+        let placed = lay_out(&[member], Rules::default()).expect("it is small");
+        assert_eq!((placed.align, placed.align_of_members), (16, 16));
     }
 
     #[test]

@@ -149,6 +149,9 @@ pub struct Body {
     pub size: u64,
     /// Alignment in bytes.
     pub align: u32,
+    /// The alignment in bytes that the members need. It is less than `align` if an attribute of the
+    /// whole type raises that.
+    pub align_of_members: u32,
     /// The members in their order, including those without names.
     pub fields: Vec<Field>,
     /// The flexible array that ends the structure, if there is one.
@@ -164,6 +167,7 @@ impl Body {
         Self {
             size,
             align,
+            align_of_members: align,
             fields,
             tail: None,
             padding: Vec::new(),
