@@ -1,6 +1,7 @@
 //! Memory mappings: the few calls that stacks need, with page-sized arithmetic in one place.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -98,6 +99,26 @@ pub(crate) unsafe fn install_guard(start: NonNull<u8>, size: usize) -> io::Resul
     }
 }
 
+/// Whether the byte at `address` can be read. The kernel reads it, by write(2) to a pipe, so a byte
+/// that cannot be read does no harm.
+///
+/// # Errors
+///
+/// The system has no pipe for this.
+pub(crate) fn is_readable(address: NonNull<u8>) -> io::Result<bool> {
+    let (_reader, writer) = io::pipe()?;
+    // SAFETY: the kernel checks the address, and reads at most one byte. The pipe has room for it.
+    let written = unsafe { libc::write(writer.as_raw_fd(), address.as_ptr().cast(), 1) };
+    if written >= 0 {
+        return Ok(written == 1);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EFAULT) => Ok(false),
+        _ => Err(error),
+    }
+}
+
 /// The most guards that one call of [`install_guards`] makes.
 pub(crate) const GUARDS_AT_ONCE: usize = 16;
 
@@ -162,4 +183,21 @@ pub(crate) fn untouched_prefix(start: NonNull<u8>, size: usize) -> usize {
         offset += pages * page;
     }
     size
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_readable_until_access_is_forbidden() {
+        let size = page_size();
+        let page = map(size).expect("there is memory");
+        assert!(is_readable(page).expect("there is a pipe"));
+        // SAFETY: the page was mapped just now, and nothing uses it.
+        unsafe { forbid_access(page, size) }.expect("a mapping can be protected");
+        assert!(!is_readable(page).expect("there is a pipe"));
+        // SAFETY: as above.
+        unsafe { unmap(page, size) };
+    }
 }

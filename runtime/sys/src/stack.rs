@@ -58,6 +58,9 @@ pub enum GuardKind {
 
 impl GuardKind {
     /// The kind of guard that this kernel supports.
+    ///
+    /// A kernel may accept an advice that it does not know, and do nothing. qemu-user does. So this
+    /// makes a guard and checks that its page cannot be read.
     #[must_use]
     pub fn detect() -> GuardKind {
         if cfg!(baton_mprotect_guards) {
@@ -69,9 +72,10 @@ impl GuardKind {
         };
         // SAFETY: the page was mapped just now, is not in use, and is forgotten after the calls.
         let supported = unsafe {
-            let result = memory::install_guard(page, size);
+            let is_guarded = memory::install_guard(page, size).is_ok()
+                && memory::is_readable(page).is_ok_and(|is_readable| !is_readable);
             memory::unmap(page, size);
-            result.is_ok()
+            is_guarded
         };
         if supported {
             GuardKind::Madvise
