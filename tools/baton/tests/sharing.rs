@@ -106,3 +106,23 @@ fn a_deadlock_names_the_shared_object() {
         assert!(outcome.stderr.contains(text), "{outcome}");
     }
 }
+
+/// The metatables of shared objects are made for the first object, long after the program began.
+#[test]
+fn what_a_program_has_replaced_before_it_opens_the_module_changes_nothing() {
+    let script = "local format, registry = string.pack, debug.getregistry()
+        string.pack, string.unpack, string.packsize = print, print, print
+        registry['baton.vm.buffer*'] = {__index = {pack = print}}
+        local vm = require 'baton.vm'
+        local b = vm.buffer(8)
+        assert(b:pack('<i4', 1, 7) == 5 and b:unpack('<i4') == 7)
+        assert(tostring(b):find('^baton.vm.buffer%*: '))
+        local print, channel = print, vm.channel(1)
+        _G.print, io.open, coroutine.wrap = nil, nil, nil
+        channel:send {print, format}
+        local got = channel:receive()
+        assert(got[1] == print and got[2] == format)
+        print 'as it was'";
+    let outcome = baton().arg("-e").arg(script).run();
+    outcome.succeeds().wrote("as it was\n");
+}

@@ -41,7 +41,7 @@ enum {
   BATON_USERDATA,     /* new: it is the next of the block's references */
   BATON_GLOBALS,      /* the reader's table of globals */
   BATON_C_FUNCTION,   /* a function of Lua's libraries, which is at the same address in all VMs */
-  BATON_NAMED         /* such a function that each VM has for itself; its name, which is a string */
+  BATON_CLOSURE       /* such a function that each VM has for itself; its number, 1 byte */
 };
 
 /* An object outside of all heaps that the block refers to. */
@@ -139,13 +139,13 @@ uint32_t baton_meet(struct baton_writer *w, GCObject *object, uint32_t parent, i
 /* }====================================================== */
 
 /* {======================================================
-** known.c: what both sides know by a name. All but the first three inside the VM.
+** known.c: what both sides know. All but the first three inside the VM.
 ** ======================================================= */
 
 /* vm.class */
 int baton_copy_class(lua_State *L);
-/* Makes the tables of classes and functions, when the libraries are open. */
-void baton_copy_note_functions(lua_State *L);
+/* Makes the table of classes, and notes the functions of Lua's libraries, when these are open. */
+void baton_copy_note_known(lua_State *L);
 /* Pushes the metatable of a class, or nil. */
 void baton_copy_push_class(lua_State *L, const char *name, size_t length);
 
@@ -153,10 +153,11 @@ void baton_copy_push_class(lua_State *L, const char *name, size_t length);
 Table *baton_copy_classes(lua_State *L);
 /* Whether it is a C function of Lua's libraries with no state of its own. */
 int baton_copy_is_library_function(lua_CFunction function);
-/* The name of a function of Lua's libraries that each VM has for itself, or NULL. */
-TString *baton_copy_name_of(lua_State *L, const TValue *function);
-/* The function of that name, or NULL. */
-const TValue *baton_copy_function_named(lua_State *L, const TValue *name);
+/* The number of a function of Lua's libraries that each VM has for itself, from 1 to 255; 0 if it is
+   none of them. The functions have the same numbers in all VMs. */
+int baton_copy_number_of(lua_State *L, const TValue *function);
+/* The function of that number in the VM of `g`, or an empty value. */
+const TValue *baton_copy_function_of(const global_State *g, lua_Integer number);
 
 /* }====================================================== */
 

@@ -86,7 +86,7 @@ static int collect_guard(lua_State *L) {
 
 void baton_copying_open(lua_State *L) {
   struct baton_guard *guard;
-  baton_copy_note_functions(L);
+  baton_copy_note_known(L);
   guard = lua_newuserdatauv(L, sizeof *guard, 0);
   guard->dead = guard->others = NULL;
   lua_createtable(L, 0, 1);
@@ -241,13 +241,6 @@ static void push_cell(lua_State *L, const struct baton_view *view, const struct 
   switch (cell->tag) {
     case LUA_VTABLE: push_table(L, baton_table_at(view->image, cell->as.offset)); break;
     case LUA_VUSERDATA: push_table(L, cell->as.table); break;
-    case LUA_VCCL:
-      string = baton_string_at(view->image, cell->as.offset);
-      lua_pushlstring(L, string->bytes, string->length);
-      baton_lua_enter(L);
-      setobj2s(L, L->top.p - 1, baton_copy_function_named(L, s2v(L->top.p - 1)));
-      baton_lua_leave(L);
-      break;
     default:
       string = baton_string_at(view->image, cell->as.offset);
       lua_pushlstring(L, string->bytes, string->length);

@@ -21,13 +21,13 @@
 /* A value, with a tag of Lua's. */
 struct baton_cell {
   union {
-    lua_Integer integer;
+    lua_Integer integer; /* also the number of a closure of Lua's libraries */
     lua_Number number;
     lua_CFunction function;
-    uint64_t offset; /* of a string or a table of this image; of the name of a C function */
+    uint64_t offset; /* of a string or a table of this image */
     const struct baton_frozen_table *table; /* of another image */
   } as;
-  uint8_t tag; /* LUA_VUSERDATA: a table of another image; LUA_VCCL: a C function with a name */
+  uint8_t tag; /* LUA_VUSERDATA: a table of another image; LUA_VCCL: a closure */
   uint32_t hash; /* of a key */
 };
 

@@ -28,7 +28,7 @@ static int is_string(const struct baton_cell *cell) {
 static int is_key(const struct baton_image *image, const struct baton_cell *own,
     const struct baton_cell *key, const char *bytes, size_t length) {
   if (own->hash != key->hash || own->tag != key->tag) return 0;
-  if (is_string(own) || own->tag == LUA_VCCL) {
+  if (is_string(own)) {
     const struct baton_frozen_string *string = baton_string_at(image, own->as.offset);
     return string->length == length && memcmp(string->bytes, bytes, length) == 0;
   }
@@ -74,8 +74,8 @@ struct maker {
 /* What is at one place of the block. */
 struct piece {
   uint8_t tag;     /* of Lua's */
-  uint32_t number; /* of an object; of the name of a C function */
-  lua_Integer integer;
+  uint32_t number;     /* of an object */
+  lua_Integer integer; /* also the number of a closure of Lua's libraries */
   lua_Number real;
   lua_CFunction function;
 };
@@ -161,9 +161,9 @@ static void take_piece(struct maker *m, struct piece *piece) {
       piece->tag = LUA_VLCF;
       take(m, &piece->function, sizeof piece->function);
       break;
-    case BATON_NAMED:
-      take_piece(m, piece);
+    case BATON_CLOSURE:
       piece->tag = LUA_VCCL;
+      piece->integer = *m->at++;
       break;
     default: take_object(m, piece, tag); break;
   }
@@ -195,11 +195,11 @@ static struct baton_cell cell_of(const struct maker *m, const struct piece *piec
   memset(&cell, 0, sizeof cell);
   cell.tag = piece->tag;
   switch (piece->tag) {
-    case LUA_VNUMINT: cell.as.integer = piece->integer; break;
+    case LUA_VNUMINT: case LUA_VCCL: cell.as.integer = piece->integer; break;
     case LUA_VNUMFLT: cell.as.number = piece->real; break;
     case LUA_VLCF: cell.as.function = piece->function; break;
     case LUA_VUSERDATA: cell.as.table = m->image->other[m->objects[piece->number].offset]; break;
-    case LUA_VSHRSTR: case LUA_VLNGSTR: case LUA_VTABLE: case LUA_VCCL:
+    case LUA_VSHRSTR: case LUA_VLNGSTR: case LUA_VTABLE:
       cell.as.offset = m->objects[piece->number].offset;
       break;
     default: break; /* its tag says it all */
@@ -209,9 +209,8 @@ static struct baton_cell cell_of(const struct maker *m, const struct piece *piec
 
 static uint32_t hash_of(const struct baton_image *image, const struct baton_cell *key) {
   const struct baton_frozen_string *string;
-  if (key->tag == LUA_VCCL) string = baton_string_at(image, key->as.offset);
-  else if (!is_string(key)) return baton_image_hash(key);
-  else string = baton_string_at(image, key->as.offset);
+  if (!is_string(key)) return baton_image_hash(key);
+  string = baton_string_at(image, key->as.offset);
   return luaS_hash(string->bytes, string->length, image->seed);
 }
 
@@ -392,7 +391,9 @@ static int put_cell(
     case LUA_VTABLE: return put_table(w, baton_table_at(image, cell->as.offset));
     case LUA_VUSERDATA: return put_table(w, cell->as.table);
     case LUA_VCCL:
-      return put_tag(w, BATON_NAMED) && put_string(w, baton_string_at(image, cell->as.offset));
+      if (!put_tag(w, BATON_CLOSURE)) return 0;
+      *w->at++ = (unsigned char)cell->as.integer;
+      return 1;
     case LUA_VNIL: return put_tag(w, BATON_NIL);
     case LUA_VFALSE: return put_tag(w, BATON_FALSE);
     case LUA_VTRUE: return put_tag(w, BATON_TRUE);

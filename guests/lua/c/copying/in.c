@@ -82,12 +82,9 @@ static void get_userdata(struct baton_reader *r, TValue *value) {
   note(r, gcvalue(userdata), value);
 }
 
-static void get_named(struct baton_reader *r, TValue *value) {
-  TValue name;
-  const TValue *function;
-  get_value(r, &name);
-  function = baton_copy_function_named(r->L, &name);
-  check_block(function != NULL); /* all VMs have the same libraries */
+static void get_closure(struct baton_reader *r, TValue *value) {
+  const TValue *function = baton_copy_function_of(G(r->L), *r->at++);
+  check_block(ttisCclosure(function)); /* all VMs have the same libraries */
   setobj(r->L, value, function);
 }
 
@@ -134,7 +131,7 @@ static void get_value(struct baton_reader *r, TValue *value) {
       baton_get(r, &function, sizeof function);
       setfvalue(value, function);
       break;
-    case BATON_NAMED: get_named(r, value); break;
+    case BATON_CLOSURE: get_closure(r, value); break;
     default: check_block(0);
   }
 }

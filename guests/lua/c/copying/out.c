@@ -103,21 +103,20 @@ static enum baton_copy_status put_closure(
 
 static enum baton_copy_status put_c_function(
     struct baton_writer *w, const TValue *value, uint32_t parent) {
-  TString *name;
+  int number;
+  if (!baton_reserve(w, 16)) return BATON_NO_MEMORY;
   if (ttislcf(value)) {
     const lua_CFunction function = fvalue(value);
     if (!baton_copy_is_library_function(function)) return refuse(w, value, parent);
-    if (!baton_reserve(w, 16)) return BATON_NO_MEMORY;
     *w->at++ = BATON_C_FUNCTION;
     baton_put(w, &function, sizeof function);
     return BATON_COPIED;
   }
-  name = baton_copy_name_of(w->L, value);
-  if (name == NULL) return refuse(w, value, parent);
-  if (!baton_reserve(w, 16)) return BATON_NO_MEMORY;
-  *w->at++ = BATON_NAMED;
-  return name->tt == LUA_VSHRSTR ? put_short_string(w, name, parent)
-                                 : put_long_string(w, name, parent);
+  number = baton_copy_number_of(w->L, value);
+  if (number == 0) return refuse(w, value, parent);
+  *w->at++ = BATON_CLOSURE;
+  *w->at++ = (unsigned char)number;
+  return BATON_COPIED;
 }
 
 /* A value of another kind than those that tables have: the code of a function, and a variable. */

@@ -77,6 +77,7 @@ static int give_object(struct baton_frozen_heap *heap, const void *part, TValue 
 static inline int give(const global_State *g, const struct baton_view *view,
     const struct baton_cell *cell, TValue *to) {
   const struct baton_frozen_string *string;
+  const TValue *function;
   TString *found;
   switch (cell->tag) {
     case LUA_VNUMINT: setivalue(to, cell->as.integer); return 1;
@@ -95,6 +96,11 @@ static inline int give(const global_State *g, const struct baton_view *view,
     case LUA_VLNGSTR: case LUA_VTABLE:
       return give_object(view->heap, (const char *)view->image + cell->as.offset, to);
     case LUA_VUSERDATA: return give_object(view->heap, cell->as.table, to);
+    case LUA_VCCL:
+      function = baton_copy_function_of(g, cell->as.integer);
+      to->value_ = function->value_;
+      to->tt_ = function->tt_;
+      return 1;
     default: return 0;
   }
 }
@@ -140,10 +146,10 @@ static const struct baton_cell *find_view(
 }
 
 static const struct baton_cell *find_string(
-    lua_State *L, const struct baton_view *view, const TString *key, uint8_t tag) {
+    lua_State *L, const struct baton_view *view, const TString *key) {
   struct baton_cell cell;
   memset(&cell, 0, sizeof cell);
-  cell.tag = tag;
+  cell.tag = LUA_VLNGSTR;
   cell.hash = hash_in(G(L), view->image, key);
   return baton_image_find(view->table, &cell, getstr(key), tsslen(key));
 }
@@ -152,7 +158,6 @@ static const struct baton_cell *find_other(
     lua_State *L, const struct baton_view *view, const TValue *key) {
   struct baton_cell cell;
   const struct baton_view *table = baton_view_of(key);
-  const TString *name;
   if (table != NULL) return find_view(view, table);
   memset(&cell, 0, sizeof cell);
   cell.tag = (uint8_t)ttypetag(key);
@@ -165,8 +170,9 @@ static const struct baton_cell *find_other(
     case LUA_VTRUE: case LUA_VFALSE: break;
     case LUA_VLCF: cell.as.function = fvalue(key); break;
     case LUA_VCCL:
-      name = baton_copy_name_of(L, key);
-      return name != NULL ? find_string(L, view, name, LUA_VCCL) : NULL;
+      cell.as.integer = baton_copy_number_of(L, key);
+      if (cell.as.integer == 0) return NULL;
+      break;
     default: return NULL;
   }
   cell.hash = baton_image_hash(&cell);
@@ -182,7 +188,7 @@ static inline const struct baton_cell *find(
   else if (ttisinteger(key) && l_castS2U(ivalue(key)) - 1u < view->table->slots)
     cell = &view->table->array[ivalue(key) - 1];
   else if (ttisstring(key))
-    cell = find_string(L, view, tsvalue(key), LUA_VLNGSTR);
+    cell = find_string(L, view, tsvalue(key));
   else
     cell = find_other(L, view, key);
   return cell != NULL && cell->tag != LUA_VNIL ? cell : NULL;

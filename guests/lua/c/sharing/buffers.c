@@ -298,21 +298,19 @@ static void restore_buffer(void *object) {
 }
 
 void baton_shared_install_buffers(void) {
+  static const luaL_Reg methods[] = {{"get", buffer_get}, {"set", buffer_set},
+      {"string", buffer_string}, {"slice", buffer_slice}, {"pointer", buffer_pointer},
+      {"freeze", buffer_freeze}, {"is_frozen", buffer_is_frozen}, {"pack", baton_shared_pack},
+      {"unpack", baton_shared_unpack}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", buffer_gc}, {"__len", buffer_length}, {NULL, NULL}};
   static const struct baton_sendable kind = {
       is_buffer, hold_buffer, push_part, release_part, hold_part_again};
   static const struct baton_movable movable = {
       is_buffer, check_movable, take_buffer, push_part, restore_buffer};
+  baton_shared_install_kind(BATON_SEALED_BUFFER, methods, metamethods);
   baton_copy_register(&kind);
   baton_move_register(&movable);
 }
 
 /* }====================================================== */
-
-void baton_shared_open_buffers(lua_State *L) {
-  static const luaL_Reg methods[] = {{"get", buffer_get}, {"set", buffer_set},
-      {"string", buffer_string}, {"slice", buffer_slice}, {"pointer", buffer_pointer},
-      {"freeze", buffer_freeze}, {"is_frozen", buffer_is_frozen}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {
-      {"__gc", buffer_gc}, {"__len", buffer_length}, {NULL, NULL}};
-  baton_shared_open_kind(L, BATON_SEALED_BUFFER, methods, metamethods);
-}

@@ -208,7 +208,7 @@ static void pack(lua_State *L, int index) {
   struct message_box *box = lua_newuserdatauv(L, sizeof *box, 0);
   box->seal = baton_lua_seal(BATON_SEALED_MESSAGE);
   box->block = NULL;
-  baton_lua_set_sealed_metatable(L, BATON_SEALED_MESSAGE);
+  baton_shared_set_metatable(L, BATON_SEALED_MESSAGE);
   box->block = copy_value(L, index);
   lua_replace(L, index);
 }
@@ -267,21 +267,18 @@ void baton_sharing_push_channel(lua_State *L, struct baton_shared_channel *chann
 }
 
 void baton_shared_install_channels(void) {
-  static const struct baton_sendable kind = {
-      is_channel, hold_channel, push_channel, release_channel, hold_channel_again};
-  static const struct baton_shared_cases cases = {pack, unpack, push};
-  baton_copy_register(&kind);
-  baton_shared_cases = cases;
-}
-
-/* }====================================================== */
-
-void baton_shared_open_channels(lua_State *L) {
   static const luaL_Reg methods[] = {{"send", channel_send}, {"receive", channel_receive},
       {"close", channel_close}, {"values", channel_values}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", channel_gc}, {"__len", channel_length},
       {"__tostring", channel_tostring}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}}, of_box[] = {{"__gc", box_gc}, {NULL, NULL}};
-  baton_shared_open_kind(L, BATON_SEALED_MESSAGE, none, of_box);
-  baton_shared_open_kind(L, BATON_SEALED_SHARED_CHANNEL, methods, metamethods);
+  static const struct baton_sendable kind = {
+      is_channel, hold_channel, push_channel, release_channel, hold_channel_again};
+  static const struct baton_shared_cases cases = {pack, unpack, push};
+  baton_shared_install_kind(BATON_SEALED_MESSAGE, none, of_box);
+  baton_shared_install_kind(BATON_SEALED_SHARED_CHANNEL, methods, metamethods);
+  baton_copy_register(&kind);
+  baton_shared_cases = cases;
 }
+
+/* }====================================================== */

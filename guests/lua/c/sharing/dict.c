@@ -393,18 +393,15 @@ static void push_dict(lua_State *L, void *object) {
 }
 
 void baton_shared_install_dict(void) {
-  static const struct baton_sendable kind = {
-      is_dict, hold_dict, push_dict, release_dict, hold_dict_again};
-  baton_copy_register(&kind);
-}
-
-/* }====================================================== */
-
-void baton_shared_open_dict(lua_State *L) {
   static const luaL_Reg methods[] = {{"get", dict_get}, {"set", dict_set}, {"add", dict_add},
       {"compare", dict_compare}, {"delete", dict_delete}, {"incr", dict_incr},
       {"keys", dict_keys}, {"used", dict_used}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {
       {"__gc", dict_gc}, {"__len", dict_length}, {NULL, NULL}};
-  baton_shared_open_kind(L, BATON_SEALED_DICT, methods, metamethods);
+  static const struct baton_sendable kind = {
+      is_dict, hold_dict, push_dict, release_dict, hold_dict_again};
+  baton_shared_install_kind(BATON_SEALED_DICT, methods, metamethods);
+  baton_copy_register(&kind);
 }
+
+/* }====================================================== */

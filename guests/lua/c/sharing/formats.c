@@ -1,18 +1,20 @@
 /*
 ** b:pack and b:unpack, by the formats of string.pack. Alignment counts from the given position.
 **
-** Lua's own functions do it, which this file keeps from the start of the state. So packing makes a
-** string of what is written, and unpacking one of what is read: of the format's size, or, for a
-** format without a fixed size, of a piece that grows until it is long enough.
+** Lua's own functions do it, which this file notes before a program can replace them. They are at
+** the same addresses in all VMs. So packing makes a string of what is written, and unpacking one of
+** what is read: of the format's size, or, for a format without a fixed size, of a piece that grows
+** until it is long enough.
 */
 #include "sharing/buffers.h"
+#include "lualib.h"
 
 #include <string.h>
 
 #define FIRST_PIECE 256
 
-/* Upvalues of both methods. */
-enum { PACK = 1, UNPACK, PACKSIZE };
+/* Lua's functions. Written when the program's first state is opened, and not later. */
+static lua_CFunction pack, unpack, packsize;
 
 /* The position at argument `index`, from 0. One behind the end is a position, too. */
 static size_t check_position(lua_State *L, int index, const struct buffer *buffer) {
@@ -23,14 +25,14 @@ static size_t check_position(lua_State *L, int index, const struct buffer *buffe
 }
 
 /* b:pack(format, position, ...) -> the position behind it */
-static int buffer_pack(lua_State *L) {
+int baton_shared_pack(lua_State *L) {
   const struct buffer *buffer = baton_shared_check_writable(L);
   size_t position, size;
   const char *text;
   luaL_checkstring(L, 2);
   luaL_checkinteger(L, 3);
   position = check_position(L, 3, buffer);
-  lua_pushvalue(L, lua_upvalueindex(PACK));
+  lua_pushcfunction(L, pack);
   lua_replace(L, 3);
   lua_pushvalue(L, 2);
   lua_insert(L, 4);
@@ -47,7 +49,7 @@ static int buffer_pack(lua_State *L) {
 /* The size of the format at index 2, or -1 if it has none. */
 static lua_Integer size_of_format(lua_State *L) {
   lua_Integer size = -1;
-  lua_pushvalue(L, lua_upvalueindex(PACKSIZE));
+  lua_pushcfunction(L, packsize);
   lua_pushvalue(L, 2);
   if (lua_pcall(L, 1, 1, 0) == LUA_OK) size = lua_tointeger(L, -1);
   lua_pop(L, 1);
@@ -58,14 +60,14 @@ static lua_Integer size_of_format(lua_State *L) {
 static int unpack_piece(lua_State *L, size_t position, size_t size) {
   const struct buffer *buffer = baton_shared_check_buffer(L, 1);
   lua_settop(L, 3);
-  lua_pushvalue(L, lua_upvalueindex(UNPACK));
+  lua_pushcfunction(L, unpack);
   lua_pushvalue(L, 2);
   lua_pushlstring(L, (const char *)baton_shared_bytes_of(buffer) + position, size);
   return lua_pcall(L, 2, LUA_MULTRET, 0);
 }
 
 /* b:unpack(format, [position=1]) -> values..., the position behind them */
-static int buffer_unpack(lua_State *L) {
+int baton_shared_unpack(lua_State *L) {
   const struct buffer *buffer = baton_shared_check_buffer(L, 1);
   size_t position, left, size;
   lua_Integer fixed;
@@ -84,16 +86,20 @@ static int buffer_unpack(lua_State *L) {
   return lua_gettop(L) - 3;
 }
 
-void baton_shared_open_formats(lua_State *L) {
-  static const luaL_Reg methods[] = {
-      {"pack", buffer_pack}, {"unpack", buffer_unpack}, {NULL, NULL}};
-  baton_lua_push_sealed_metatable(L, BATON_SEALED_BUFFER);
-  lua_getfield(L, -1, "__index");
-  lua_getglobal(L, "string");
-  lua_getfield(L, -1, "pack");
-  lua_getfield(L, -2, "unpack");
-  lua_getfield(L, -3, "packsize");
-  lua_remove(L, -4);
-  luaL_setfuncs(L, methods, 3);
-  lua_pop(L, 2);
+/* The function of that name in the table on the top of the stack. */
+static lua_CFunction function_named(lua_State *L, const char *name) {
+  lua_CFunction function;
+  lua_getfield(L, -1, name);
+  function = lua_tocfunction(L, -1);
+  lua_pop(L, 1);
+  return function;
+}
+
+void baton_shared_note_formats(lua_State *L) {
+  if (packsize != NULL) return;
+  lua_getglobal(L, LUA_STRLIBNAME);
+  pack = function_named(L, "pack");
+  unpack = function_named(L, "unpack");
+  packsize = function_named(L, "packsize");
+  lua_pop(L, 1);
 }

@@ -11,14 +11,7 @@ void baton_sharing_install(void) {
   baton_shared_install_dict();
 }
 
-void baton_sharing_open(lua_State *L) {
-  baton_shared_open_channels(L);
-  baton_shared_open_words(L);
-  baton_shared_open_buffers(L);
-  baton_shared_open_formats(L);
-  baton_shared_open_moving(L);
-  baton_shared_open_dict(L);
-}
+void baton_sharing_open(lua_State *L) { baton_shared_note_formats(L); }
 
 void baton_sharing_functions(lua_State *L) {
   static const luaL_Reg functions[] = {{"channel", baton_shared_new_channel},

@@ -14,6 +14,11 @@ static const char *const kind_names[BATON_SEALS] = {
     [BATON_SEALED_DICT] = "baton.vm.dict*",
 };
 
+/* What the metatables have. Written before there is a VM. */
+static struct {
+  const luaL_Reg *methods, *metamethods;
+} kinds[BATON_SEALS];
+
 static const char *const expected[BATON_SEALS] = {
     [BATON_SEALED_SHARED_CHANNEL] = "channel between VMs",
     [BATON_SEALED_WORDS] = "shared words",
@@ -30,7 +35,7 @@ struct baton_handle *baton_shared_new_handle(lua_State *L, int kind, size_t size
   handle->seal = baton_inline_seal(kind);
   handle->vm = caller->vm;
   handle->kind = kind;
-  baton_lua_set_sealed_metatable(L, kind);
+  baton_shared_set_metatable(L, kind);
   return handle;
 }
 
@@ -73,17 +78,33 @@ int baton_shared_tostring(lua_State *L) {
   return 1;
 }
 
-void baton_shared_open_kind(
-    lua_State *L, int kind, const luaL_Reg *methods, const luaL_Reg *metamethods) {
+void baton_shared_install_kind(
+    int kind, const luaL_Reg *methods, const luaL_Reg *metamethods) {
   const luaL_Reg *entry;
-  baton_lua_new_sealed_metatable(L, kind, kind_names[kind]);
-  lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
-  lua_setfield(L, -2, "__index");
+  kinds[kind].methods = methods;
+  kinds[kind].metamethods = metamethods;
   for (entry = metamethods; entry->name != NULL; entry++)
     if (strcmp(entry->name, "__gc") == 0) baton_lua_note_quick_finalizer(entry->func);
+}
+
+/* Makes the metatable of a kind, and pushes it. It is kept when it is whole. */
+static void open_kind(lua_State *L, int kind) {
+  baton_lua_push_new_metatable(L, kind_names[kind]);
+  lua_newtable(L);
+  luaL_setfuncs(L, kinds[kind].methods, 0);
+  lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, baton_shared_tostring);
   lua_setfield(L, -2, "__tostring");
-  luaL_setfuncs(L, metamethods, 0);
-  lua_pop(L, 1);
+  luaL_setfuncs(L, kinds[kind].metamethods, 0);
+  lua_pushvalue(L, -1);
+  baton_lua_keep_private(L, baton_lua_seal(kind));
+}
+
+void baton_shared_set_metatable(lua_State *L, int kind) {
+  baton_lua_push_sealed_metatable(L, kind);
+  if (l_unlikely(lua_isnil(L, -1))) {
+    lua_pop(L, 1);
+    open_kind(L, kind);
+  }
+  lua_setmetatable(L, -2);
 }

@@ -23,9 +23,12 @@
 */
 
 /* handles.c */
-/* Makes the metatable of a kind of handle, with its methods and metamethods. */
-void baton_shared_open_kind(
-    lua_State *L, int kind, const luaL_Reg *methods, const luaL_Reg *metamethods);
+/* Notes the methods and metamethods of a kind of object. They are kept, and not copied. Called
+   before there is a VM. */
+void baton_shared_install_kind(
+    int kind, const luaL_Reg *methods, const luaL_Reg *metamethods);
+/* Sets the metatable of the object on the top of the stack. A VM makes it for its first object. */
+void baton_shared_set_metatable(lua_State *L, int kind);
 /* Pushes a handle of `size` bytes, still without an object. */
 struct baton_handle *baton_shared_new_handle(lua_State *L, int kind, size_t size);
 /* Pushes a handle that takes over a reference to `object`. If that raises an error, `release` gives
@@ -47,25 +50,23 @@ static inline struct baton_process *baton_shared_waiter(lua_State *L, baton_time
 }
 
 /* buffers.c */
-void baton_shared_open_buffers(lua_State *L);
 void baton_shared_install_buffers(void);
 int baton_shared_new_buffer(lua_State *L);
-/* formats.c: adds its methods to the buffers' metatable. */
-void baton_shared_open_formats(lua_State *L);
+/* formats.c */
+/* Notes Lua's functions for formats, before a program can replace them. */
+void baton_shared_note_formats(lua_State *L);
+int baton_shared_pack(lua_State *L);
+int baton_shared_unpack(lua_State *L);
 /* moving.c */
-void baton_shared_open_moving(lua_State *L);
 void baton_shared_install_moving(void);
 int baton_shared_move(lua_State *L);
 /* dict.c */
-void baton_shared_open_dict(lua_State *L);
 void baton_shared_install_dict(void);
 int baton_shared_new_dict(lua_State *L);
 /* channels.c */
-void baton_shared_open_channels(lua_State *L);
 void baton_shared_install_channels(void);
 int baton_shared_new_channel(lua_State *L);
 /* words.c */
-void baton_shared_open_words(lua_State *L);
 void baton_shared_install_words(void);
 int baton_shared_new_words(lua_State *L);
 

@@ -88,7 +88,7 @@ int baton_shared_move(lua_State *L) {
   wrapper->kind = kind;
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
-  baton_lua_set_sealed_metatable(L, BATON_SEALED_MOVED);
+  baton_shared_set_metatable(L, BATON_SEALED_MOVED);
   return 1;
 }
 
@@ -130,13 +130,10 @@ static void release_moved(void *object) {
 }
 
 void baton_shared_install_moving(void) {
-  static const struct baton_sendable kind = {
-      is_wrapper, take_moved, push_moved, release_moved, NULL};
-  baton_copy_register(&kind);
-}
-
-void baton_shared_open_moving(lua_State *L) {
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__tostring", moved_tostring}, {NULL, NULL}};
-  baton_shared_open_kind(L, BATON_SEALED_MOVED, none, metamethods);
+  static const struct baton_sendable kind = {
+      is_wrapper, take_moved, push_moved, release_moved, NULL};
+  baton_shared_install_kind(BATON_SEALED_MOVED, none, metamethods);
+  baton_copy_register(&kind);
 }

@@ -58,7 +58,7 @@ int baton_departed_is_back(const struct baton_departed *departed);
    becomes whether they must not be written. Raises an error if the buffer was moved. */
 void *baton_sharing_buffer_at(lua_State *L, int index, int *is_const);
 
-/* Called once for a new Lua state, before any code of the program. */
+/* Called once for a new Lua state, when its libraries are open, before any code of the program. */
 void baton_sharing_open(lua_State *L);
 /* The channel between VMs at `index`, with a reference for the caller. Raises an error if there is
    another value. */

@@ -143,18 +143,15 @@ static void push_words(lua_State *L, void *object) {
 }
 
 void baton_shared_install_words(void) {
-  static const struct baton_sendable kind = {
-      is_words, hold_words, push_words, release_words, hold_words_again};
-  baton_copy_register(&kind);
-}
-
-/* }====================================================== */
-
-void baton_shared_open_words(lua_State *L) {
   static const luaL_Reg methods[] = {{"load", words_load}, {"store", words_store},
       {"add", words_add}, {"exchange", words_exchange}, {"compare", words_compare},
       {"wait", words_wait}, {"wake", words_wake}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {
       {"__gc", words_gc}, {"__len", words_length}, {NULL, NULL}};
-  baton_shared_open_kind(L, BATON_SEALED_WORDS, methods, metamethods);
+  static const struct baton_sendable kind = {
+      is_words, hold_words, push_words, release_words, hold_words_again};
+  baton_shared_install_kind(BATON_SEALED_WORDS, methods, metamethods);
+  baton_copy_register(&kind);
 }
+
+/* }====================================================== */

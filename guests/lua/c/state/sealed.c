@@ -33,13 +33,17 @@ static const struct baton_sealed *sealed_at(lua_State *L, int index) {
   return sealed != NULL && baton_inline_kind_of(sealed) >= 0 ? sealed : NULL;
 }
 
-void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name) {
+void baton_lua_push_new_metatable(lua_State *L, const char *name) {
   if (!luaL_newmetatable(L, name)) { /* it existed, or the program has set the key */
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushstring(L, name);
     lua_setfield(L, -2, "__name");
   }
+}
+
+void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name) {
+  baton_lua_push_new_metatable(L, name);
   lua_pushvalue(L, -1);
   baton_lua_keep_private(L, &baton_lua_seals[kind]);
 }

@@ -62,10 +62,13 @@ const void *baton_lua_seal(int kind);
 void *baton_lua_test_sealed(lua_State *L, int index, int kind);
 void *baton_lua_check_sealed(lua_State *L, int index, int kind, const char *name);
 /* The metatable of a kind. The first function makes it and leaves it on the top of the stack. The
-   second pushes it. The third sets it for the object on the top. */
+   second pushes it, or nil. The third sets it for the object on the top. */
 void baton_lua_new_sealed_metatable(lua_State *L, int kind, const char *name);
 void baton_lua_push_sealed_metatable(lua_State *L, int kind);
 void baton_lua_set_sealed_metatable(lua_State *L, int kind);
+/* Pushes a new metatable of that name, which is not that of a kind before it is kept under the
+   kind's seal. */
+void baton_lua_push_new_metatable(lua_State *L, const char *name);
 /* A private table with addresses as keys, as the registry is one that programs can change. `push`
    pushes a value. `keep` pops one and stores it. */
 void baton_lua_open_private(lua_State *L);
