@@ -17,6 +17,7 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
         b"cluster/services" => include_str!("../lua/cluster/services.lua"),
         b"cluster/tables" => include_str!("../lua/cluster/tables.lua"),
         b"inspect" => include_str!("../lua/inspect.lua"),
+        b"later" => include_str!("../lua/later.lua"),
         b"scope" => include_str!("../lua/scope.lua"),
         b"supervise" => include_str!("../lua/supervise.lua"),
         b"vm" => include_str!("../lua/vm.lua"),

@@ -31,6 +31,11 @@ cases! {
         a_vm_that_a_bound_vm_starts_is_not_bound,
         a_core_that_is_not_there_is_an_answer_that_names_those_there_are,
         fifty_vms_at_once_answer_and_end;
+    mod starting from "vms/starting.lua":
+        each_vm_loads_the_parts_that_it_uses,
+        an_error_names_the_line_of_the_caller_whether_or_not_the_part_is_loaded,
+        a_field_that_the_program_has_set_stays,
+        a_heap_begins_small;
     mod calls from "vms/calls.lua":
         a_call_runs_there_and_its_results_come_back,
         a_name_with_a_dot_is_a_field_of_a_module,

@@ -215,11 +215,8 @@ static int max_payload(lua_State *L) {
 
 /* source(name) -> the chunk of a file of lua/cluster/ */
 static int source(lua_State *L) {
-  size_t size;
   const char *name = luaL_checkstring(L, 1);
-  const char *text = baton_lua_source(name, &size);
-  const char *chunk = lua_pushfstring(L, "=baton.%s", name);
-  if (luaL_loadbufferx(L, text, size, chunk, "t") != LUA_OK) return lua_error(L);
+  baton_lua_load_part(L, name, lua_pushfstring(L, "=baton.%s", name));
   return 1;
 }
 

@@ -80,12 +80,9 @@ static int is_adapted(const char *name) {
 }
 
 void baton_lua_adapt_module(lua_State *L, const char *name) {
-  size_t size;
-  const char *source;
   const int module = lua_gettop(L);
   if (baton_socket_adapt(L, name) || !is_adapted(name) || !lua_istable(L, module)) return;
-  source = baton_lua_source("adapted_modules", &size);
-  if (luaL_loadbufferx(L, source, size, "=adapted_modules", "t") != LUA_OK) lua_error(L);
+  baton_lua_load_part(L, "adapted_modules", "=adapted_modules");
   lua_pushstring(L, name);
   lua_pushvalue(L, module);
   luaL_requiref(L, "baton.process", baton_lua_open_process, 0);

@@ -4,6 +4,7 @@
 ** waits as any other, and can be killed meanwhile.
 */
 #include "modules/modules.h"
+#include "process/process.h"
 #include "state/state.h"
 
 #include <errno.h>
@@ -113,8 +114,6 @@ int baton_lua_open_inspect(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"begin", begin}, {"take", take}, {"descriptor", descriptor}, {"stop", stop},
       {"trace", trace}, {NULL, NULL}};
-  size_t size;
-  const char *source = baton_lua_source("inspect", &size);
   if (luaL_newmetatable(L, INQUIRY)) {
     lua_pushcfunction(L, inquiry_end);
     lua_setfield(L, -2, "__gc");
@@ -125,7 +124,7 @@ int baton_lua_open_inspect(lua_State *L) {
     baton_lua_note_quick_finalizer(inquiry_end);
   }
   lua_pop(L, 1);
-  if (luaL_loadbufferx(L, source, size, "=baton.inspect", "t") != LUA_OK) return lua_error(L);
+  baton_lua_load_part(L, "inspect", "=baton.inspect");
   luaL_newlib(L, functions);
   lua_call(L, 1, 1);
   return 1;

@@ -32,6 +32,16 @@ void baton_lua_set_limit_hook(void (*tell)(struct baton_lua_vm *vm));
 void baton_lua_end_at_last(lua_State *L, int index);
 int baton_lua_list(lua_State *L);
 
+/* parts.c */
+/* Pushes a file of lua/, named without its ending, as a function. `chunk` is its name in reports.
+   Raises an error if memory is short. Outside the VM. */
+void baton_lua_load_part(lua_State *L, const char *name, const char *chunk);
+/* Pops a function that runs a part: it gets the table in which the part sets its functions. Sets
+   functions of these names in the module's table below it, which run the part when one of them is
+   called first. `entries` is the index of a table that the part fills and that is to be asked for
+   entries; 0: none. */
+void baton_lua_load_later(lua_State *L, const char *const *names, int entries);
+
 /* hooks.c */
 /* Calls the exit hook of the process, if it has one. In the process itself, outside the VM. */
 void baton_lua_run_exit_hook(struct baton_process *process);

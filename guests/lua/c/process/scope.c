@@ -51,25 +51,35 @@ static int ending_of(lua_State *L) {
   return 1;
 }
 
-/* Pushes a file of lua/ as a function, and then the module's table, which is on the top. */
-static void load(lua_State *L, const char *name, const char *chunk) {
-  size_t size;
-  const char *source = baton_lua_source(name, &size);
-  if (luaL_loadbufferx(L, source, size, chunk, "t") != LUA_OK) lua_error(L);
-  lua_pushvalue(L, -2);
-}
+/* Both get the table in which they set their functions. */
 
-/* Adds the functions to the module's table on the top of the stack. */
-void baton_lua_open_scope(lua_State *L) {
-  load(L, "scope", "=process.scope");
+static int load_scope(lua_State *L) {
+  baton_lua_load_part(L, "scope", "=process.scope");
+  lua_pushvalue(L, 1);
   lua_pushcfunction(L, is_killed);
   lua_pushcfunction(L, baton_lua_end_process);
   lua_pushcfunction(L, spawner_of);
   lua_pushcfunction(L, ending_of);
   lua_pushcfunction(L, baton_lua_raise_with_trace);
   lua_call(L, 6, 0);
-  load(L, "supervise", "=process.supervise");
+  return 0;
+}
+
+static int load_supervise(lua_State *L) {
+  baton_lua_load_part(L, "supervise", "=process.supervise");
+  lua_pushvalue(L, 1);
   lua_pushcfunction(L, baton_lua_raise_with_trace);
   lua_pushcfunction(L, baton_lua_end_process);
   lua_call(L, 3, 0);
+  return 0;
+}
+
+/* Adds the functions to the module's table on the top of the stack. */
+void baton_lua_open_scope(lua_State *L) {
+  static const char *const of_scope[] = {"scope", "timeout", NULL};
+  static const char *const of_supervise[] = {"supervise", NULL};
+  lua_pushcfunction(L, load_scope);
+  baton_lua_load_later(L, of_scope, 0);
+  lua_pushcfunction(L, load_supervise);
+  baton_lua_load_later(L, of_supervise, 0);
 }

@@ -5,6 +5,7 @@
 #include "vms/vms.h"
 #include "io/io.h"
 #include "modules/modules.h"
+#include "process/process.h"
 #include "program/program.h"
 #include "sharing/sharing.h"
 
@@ -24,30 +25,36 @@ static int halt(lua_State *L) {
   return 1;
 }
 
-/* Runs a file of lua/ with the module and our functions, which are at the indices 1 and 2. Leaves
-   its results. */
-static void run_source(lua_State *L, const char *name, const char *chunk, int results) {
-  size_t size;
-  const char *source = baton_lua_source(name, &size);
-  if (luaL_loadbufferx(L, source, size, chunk, "t") != LUA_OK) lua_error(L);
+/* load_workers(module). What they share with vm.lua is upvalue 1. */
+static int load_workers(lua_State *L) {
+  baton_lua_load_part(L, "vm_workers", "=baton.vm");
   lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  lua_call(L, 2, results);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_call(L, 2, 0);
+  return 0;
 }
 
 static int open_module(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", baton_vms_start_one}, {"this", this_vm},
       {"halt", halt}, {"cores", baton_vms_cores}, {"list", baton_vms_list},
       {"is_waiting", baton_vms_is_waiting}, {NULL, NULL}};
+  static const char *const of_workers[] = {"map", "pool", NULL};
   lua_settop(L, 0);
   lua_newtable(L);
   baton_copying_functions(L);
   baton_sharing_functions(L);
   if (baton_lua_here(L) == NULL) return 1; /* a state of C code's own, without processes */
   luaL_newlib(L, functions);
-  run_source(L, "vm", "=baton.vm", 1); /* its function serve */
-  run_source(L, "vm_workers", "=baton.vm", 0);
+  baton_lua_load_part(L, "vm", "=baton.vm");
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1); /* its function serve */
   baton_vms_keep_serve(L);
+  lua_getfield(L, 2, "builtin");
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_pushcclosure(L, load_workers, 1);
+  baton_lua_load_later(L, of_workers, 3);
   lua_settop(L, 1);
   return 1;
 }
