@@ -121,6 +121,11 @@ impl Process<'_> {
     }
 }
 
+/// A VM for a loop of the caller's. It ends with its first process, which runs `main`.
+pub fn hosted(main: impl FnOnce(&mut Process<'_>) + Send + 'static) -> Arc<Vm> {
+    prepare(|_| {}, main)
+}
+
 /// Runs a VM whose first process runs `main`; the VM ends with it.
 pub fn run(main: impl FnOnce(&mut Process<'_>) + Send + 'static) {
     run_with(|_| {}, main);
@@ -128,6 +133,13 @@ pub fn run(main: impl FnOnce(&mut Process<'_>) + Send + 'static) {
 
 /// As [`run`], for a VM that `configure` has prepared.
 pub fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&mut Process<'_>) + Send + 'static) {
+    prepare(configure, main).run();
+}
+
+fn prepare(
+    configure: impl FnOnce(&Vm),
+    main: impl FnOnce(&mut Process<'_>) + Send + 'static,
+) -> Arc<Vm> {
     let shared = Arc::new(Shared::default());
     let vm = Vm::new(Arc::new(Closures(Arc::clone(&shared)))).expect("a VM can be made");
     configure(&vm);
@@ -136,5 +148,5 @@ pub fn run_with(configure: impl FnOnce(&Vm), main: impl FnOnce(&mut Process<'_>)
         process.vm.stop();
     });
     vm.spawn_first(first, None, Spawned::Now).expect("there is room");
-    vm.run();
+    vm
 }

@@ -6,9 +6,9 @@ mod mock_guest;
 use baton_core::sched::{Deadline, WakeReason};
 use baton_core::shared::SharedChannel;
 use baton_core::shared::channel::Message;
-use baton_core::vm::{Sleeper, Vm};
+use baton_core::vm::{Sleeper, StintRefused, Vm};
 use baton_sys::clock::Instant;
-use mock_guest::{Life, Process, run_with, start_beside};
+use mock_guest::{Life, Process, hosted, run_with, start_beside};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,4 +165,8 @@ fn one_vm_goes_on_at_a_time_and_the_seed_repeats_their_order() {
         orders.insert(order);
     }
     assert_eq!(orders.len(), 30);
+    // A host's loop goes by the real time.
+    let simulated = hosted(|vm| vm.simulate(1), |_| Ok(())).vm;
+    let refused = simulated.run_until(Instant::FAR_FUTURE);
+    assert_eq!(refused, Err(StintRefused::Simulated));
 }

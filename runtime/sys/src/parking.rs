@@ -14,6 +14,7 @@
 //! | Running | Spinning | [`Park::prepare_to_spin`] | [`Prepared::MaySleep`] |
 //! | Spinning | Polling | [`Park::stop_spinning`] | [`Prepared::MaySleep`] |
 //! | Notified | Running | [`Park::prepare`] and the two above | [`Prepared::AlreadyNotified`] |
+//! | Running, Notified | Polling | [`Park::hand_to_host`] | whether it was Notified |
 //! | any | Running | [`Park::finish`], [`Park::acknowledge`] | |
 //! | Polling | Notified | [`Park::notify`] | [`Notify::MustKick`] |
 //! | Spinning | Notified | [`Park::notify`] | [`Notify::OwnerSpins`] |
@@ -59,6 +60,16 @@
 //! a wait if a message has come before its `notify`. A `notify` after `finish` finds Running: the
 //! owner is awake and about to take the inbox. A kick that arrives after `finish` ends a later wait
 //! early, which every waiter must expect anyway.
+//!
+//! An owner whose thread is a program's own loop (a *host*) does not wait in the poller. It
+//! announces the wait and returns to that loop, which watches the poller's descriptor. Then:
+//!
+//! 5. `prepare` comes first: `notify` returns MustKick as in 2. The kick makes the descriptor
+//!    readable until the poller is polled. The owner does not poll it between `prepare` and the
+//!    return to the host. It polls it at its next begin, and takes the inbox after that. So the
+//!    host hears of the message, or the owner has come by itself and takes it.
+//! 6. `notify` comes first, at the end of a stint whose time is used up: `hand_to_host` makes the
+//!    state Polling all the same, and the owner kicks its own poller. The host comes again.
 //!
 //! **Duties.** A thread that got MustKick kicks without waiting for anything. The owner takes the
 //! inbox, or finds it empty, after each `finish`, AlreadyNotified and `acknowledge`, before it
@@ -125,6 +136,17 @@ impl Park {
     #[inline]
     pub fn prepare(&self) -> Prepared {
         self.advance(RUNNING, POLLING)
+    }
+
+    /// Announces that the owner leaves the wait to the loop of a host, although there may be work.
+    /// After [`Prepared::AlreadyNotified`] there is a message to take, so the owner kicks its own
+    /// poller. Either way others kick it from now on.
+    pub fn hand_to_host(&self) -> Prepared {
+        let mut found = Prepared::MaySleep;
+        while self.prepare() == Prepared::AlreadyNotified {
+            found = Prepared::AlreadyNotified;
+        }
+        found
     }
 
     /// Announces that the owner will watch [`Park::is_notified`] for a while before it sleeps.
@@ -245,6 +267,17 @@ mod tests {
         assert!(park.is_notified());
         assert_eq!(park.stop_spinning(), Prepared::AlreadyNotified);
         assert_eq!(park.notify(), Notify::OwnerIsRunning);
+    }
+
+    #[test]
+    fn an_owner_that_leaves_its_wait_to_a_host_is_kicked_although_it_was_notified() {
+        let park = Park::new();
+        assert_eq!(park.hand_to_host(), Prepared::MaySleep);
+        assert_eq!(park.notify(), Notify::MustKick);
+        park.finish();
+        assert_eq!(park.notify(), Notify::OwnerIsRunning);
+        assert_eq!(park.hand_to_host(), Prepared::AlreadyNotified);
+        assert_eq!(park.notify(), Notify::MustKick);
     }
 
     #[test]

@@ -97,6 +97,97 @@ impl Owner {
     }
 }
 
+/// An owner whose thread is a host's loop: it is called when the descriptor is readable.
+impl Owner {
+    /// One call by the host: polls the poller, and takes the inbox until it is empty or `budget`
+    /// looks were made. Returns how many messages came.
+    fn stint(&self, budget: usize) -> usize {
+        self.park.finish();
+        *self.kicks.pending.lock().expect("no panics") = false;
+        let mut received = 0;
+        for _ in 0..budget {
+            self.park.acknowledge();
+            received += self.inbox.take_all().count();
+            if self.park.prepare() == Prepared::MaySleep {
+                if self.inbox.is_empty() {
+                    return received;
+                }
+                self.park.finish();
+            }
+        }
+        // The time is used up, and there may be work.
+        if self.park.hand_to_host() == Prepared::AlreadyNotified || !self.inbox.is_empty() {
+            *self.kicks.pending.lock().expect("no panics") = true;
+        }
+        received
+    }
+
+    /// The host's loop. It calls the owner first without being asked, as hosts do.
+    fn host(&self, count: usize, budget: usize) {
+        let mut received = self.stint(budget);
+        while received < count {
+            let mut pending = self.kicks.pending.lock().expect("no panics");
+            while !*pending {
+                pending = self.kicks.changed.wait(pending).expect("no panics");
+            }
+            drop(pending);
+            received += self.stint(budget);
+        }
+    }
+}
+
+fn explore_host(posters: usize, budget: usize) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let owner = Arc::new(Owner::new());
+        let threads: Vec<_> = (0..posters)
+            .map(|number| {
+                let owner = Arc::clone(&owner);
+                thread::spawn(move || {
+                    let _ = owner.post(number);
+                })
+            })
+            .collect();
+        owner.host(posters, budget);
+        for thread in threads {
+            thread.join().expect("posters do not panic");
+        }
+    });
+}
+
+#[test]
+fn a_host_hears_of_one_post() {
+    explore_host(1, 2);
+}
+
+#[test]
+fn a_host_hears_of_two_posts() {
+    explore_host(2, 2);
+}
+
+#[test]
+fn a_host_hears_of_posts_to_an_owner_whose_time_is_used_up() {
+    explore_host(2, 1);
+}
+
+#[test]
+fn a_host_that_gives_no_time_is_asked_again() {
+    loom::model(|| {
+        let owner = Arc::new(Owner::new());
+        let poster = {
+            let owner = Arc::clone(&owner);
+            thread::spawn(move || {
+                let _ = owner.post(1);
+            })
+        };
+        assert_eq!(owner.stint(0), 0);
+        poster.join().expect("the poster does not panic");
+        assert!(*owner.kicks.pending.lock().expect("no panics"));
+        owner.host(1, 2);
+    });
+}
+
 fn explore(posters: usize, wait: fn(&Owner)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);

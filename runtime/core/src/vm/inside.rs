@@ -76,7 +76,7 @@
 #![allow(unsafe_code, reason = "see the module's text")]
 
 use super::lock::state::LockState;
-use super::{Context, Inner, Vm};
+use super::{Context, HOME, Inner, Vm};
 use crate::panics::broken;
 use crate::sched::CarrierId;
 use baton_sys::fiber::{Fiber, ThreadFiber};
@@ -267,6 +267,18 @@ impl Vm {
         }
     }
 
+    /// As [`Vm::cease_to_be_carrier`], but home will be a carrier again: its entry stays.
+    pub(in crate::vm) fn rest_from_carrying(&self, state: &mut LockState) {
+        let here = gate::here();
+        // SAFETY: no process is on the thread and its loop is over, so their tokens are gone.
+        unsafe { here.disown() };
+        // SAFETY: the id is given up, outside.
+        unsafe { here.set_carrier(None) };
+        if let Some(entry) = state.entry(HOME) {
+            (entry.gate, entry.thread, entry.base) = (None, None, None);
+        }
+    }
+
     /// Continues an offloaded process outside the VM, from the calling thread's loop. Returns when
     /// the process has entered the VM again.
     pub(in crate::vm) fn run_outside(&self, base: &ThreadFiber, process: Fiber) {
@@ -378,15 +390,17 @@ impl Inside<'_> {
 /// The entry of every process's fiber.
 fn process_entry(_user_data: usize) -> ! {
     // The VM is found through the calling thread: only an owner switches to a new process.
-    let vm = super::lock::this_thread::vm_of_this_thread();
+    let vm = Arc::as_ptr(&super::lock::this_thread::vm_of_this_thread());
+    // SAFETY: each carrier keeps its VM, and a process runs on carriers only. A reference of its
+    // own on this stack would keep the VM of a process that never ends.
+    let vm = unsafe { &*vm };
     let inside = Inside {
-        vm: &vm,
+        vm,
         of_this_thread: PhantomData,
     };
     let jump = inside.run_process();
     let (from, to) = jump.user_data();
     vm.guest.switched(from, to);
-    drop(vm); // the stack is left for good: nothing on it is dropped later
     // SAFETY: as in `Inside::take`; the process ended inside. Its stack is kept until the next end
     // or spawn (`Inner::retired`).
     unsafe { jump.from.end(jump.to) }

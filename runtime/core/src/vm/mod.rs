@@ -9,6 +9,7 @@
 //! | for | methods | where |
 //! |---|---|---|
 //! | a VM's life | [`new`](Vm::new), [`spawn_first`](Vm::spawn_first), [`simulate`](Vm::simulate), [`record`](Vm::record), [`run`](Vm::run) | any thread, in this order |
+//! | the same, in a loop that the program owns | [`run_until`](Vm::run_until), [`descriptor`](Vm::descriptor), [`next_stint`](Vm::next_stint), [`end_between_stints`](Vm::end_between_stints) | one thread, again and again |
 //! | its life in the simulated run of another VM | [`simulate_beside`](Vm::simulate_beside), [`run_in_turn`](Vm::run_in_turn) | a process of that run |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
 //! | its end by others | [`halt`](Vm::halt) | any thread that is none of its carriers |
@@ -136,6 +137,7 @@ pub use idle::descriptors::{Keep, MOST_DESCRIPTORS, News};
 pub use inside::{ForeignCall, Inside};
 pub use lock::affinity::{HOME_NAME, ThreadRefusal};
 pub use lock::offload::Offloaded;
+pub use lock::stint::{StintEnd, StintRefused};
 pub use switch::cpu_time::TimeUsed;
 
 use crate::counters::Counters;
@@ -158,7 +160,7 @@ use baton_sys::ticks::Ticks;
 use ext::{fork, hooks, look, recorder, tracing, waker};
 use idle::descriptors;
 use idle::others::expect_one_more;
-use lock::{affinity, held_threads, thread_queue};
+use lock::{affinity, held_threads, stint, thread_queue};
 use preempt::monitor::Monitor;
 use preempt::{decide, hints, wake_up};
 use std::io;
@@ -255,6 +257,7 @@ pub(crate) struct Inner {
     tracer: Option<tracing::Tracer>,
     /// How many read that.
     trace_readers: u32,
+    stints: stint::Stints,
 }
 
 impl Drop for Inner {
@@ -299,6 +302,8 @@ mod slow_reason {
     pub(super) const IN_CALL: u8 = 32;
     /// The VM is traced (see `ext/tracing.rs`).
     pub(super) const TRACED: u8 = 64;
+    /// The time that a host gave may be used up (see `lock/stint.rs`). The monitor sets it.
+    pub(super) const STINT_OVER: u8 = 128;
 }
 
 /// A message from another thread to the owner.
@@ -354,6 +359,7 @@ pub struct Vm {
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     looks: Asked<look::Look>,
+    host: stint::HostLoop,
     monitor: Arc<Monitor>,
     /// Wakes the monitor at `wake_up_at`. `None` on systems without such timers.
     wake_up_timer: Option<WakeUpTimer>,
@@ -420,6 +426,7 @@ impl Vm {
                 recorder: None,
                 tracer: None,
                 trace_readers: 0,
+                stints: stint::Stints::default(),
             }),
             lock: Mutex::new(lock::state::LockState::default()),
             hints: hints::Hints::new(),
@@ -444,6 +451,7 @@ impl Vm {
                 .filter(|timer| monitor.listen_for(timer).is_ok()),
             wake_up_at: AtomicU64::new(wake_up::NOT_SET),
             looks: Asked::default(),
+            host: stint::HostLoop::new(),
             monitor,
             watch: Mutex::new(decide::PollState::default()),
             parameters,

@@ -101,6 +101,17 @@ pub(crate) fn start(
     }
 }
 
+/// A VM for a loop of the test's. Its first process, bound to home, runs `main`; the VM ends with
+/// it.
+pub(crate) fn hosted(
+    configure: impl FnOnce(&Vm),
+    main: impl FnOnce(&Process) -> Life + Send + 'static,
+) -> Finished {
+    let (vm, mock, user_data) = make(configure, main);
+    spawn_at_home(&vm, user_data);
+    Finished { vm, mock }
+}
+
 /// Starts a VM in the simulated run of another one. Called by a process of that run. The receiver
 /// hears of the VM's end.
 pub(crate) fn start_beside(
@@ -120,6 +131,11 @@ pub(crate) fn start_beside(
 }
 
 fn live_at_home(vm: &Arc<Vm>, user_data: usize) {
+    spawn_at_home(vm, user_data);
+    vm.run();
+}
+
+fn spawn_at_home(vm: &Arc<Vm>, user_data: usize) {
     let options = SpawnOptions {
         pin: Some(HOME),
         user_data,
@@ -127,7 +143,6 @@ fn live_at_home(vm: &Arc<Vm>, user_data: usize) {
     };
     vm.spawn_first(options, None, Spawned::Now)
         .expect("there is room for the first process");
-    vm.run();
 }
 
 impl Running {

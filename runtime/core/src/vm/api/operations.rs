@@ -484,6 +484,9 @@ impl Vm {
 
     #[inline]
     fn plan_yield(&self, inner: &mut Inner, me: ProcessId, next: Next) -> Option<Jump> {
+        if next == Next::Same && self.must_end_stint(inner) {
+            return self.plan(inner, me, Next::Nothing);
+        }
         if next == Next::Same && self.slow_reasons() != 0 {
             return self.plan_for_scheduler_hook(inner, me);
         }

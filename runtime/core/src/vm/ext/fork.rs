@@ -19,7 +19,7 @@
 
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::lock::affinity::Names;
-use crate::vm::lock::state::{CarrierEntry, LockState};
+use crate::vm::lock::state::{CarrierEntry, Driver, LockState};
 use crate::vm::lock::this_thread::sleep_for_ever;
 use crate::vm::preempt::decide::PollState;
 use crate::vm::preempt::monitor::VmList;
@@ -200,6 +200,7 @@ impl Vm {
             .reopen_after_fork()
             .and_then(|()| self.monitor.restart_after_fork(self))
             .and_then(|()| self.reopen_wake_up_timer_after_fork())
+            .and_then(|()| self.reopen_host_timer_after_fork())
         {
             eprintln!("baton: a fork's child cannot go on: {error}");
             std::process::abort();
@@ -222,6 +223,7 @@ impl Vm {
     fn keep_this_thread_only(&self) -> (Inside<'_>, Option<Fiber>, Option<ProcessId>) {
         let here = gate::here();
         let mut state = self.lock_state();
+        let was_home = here.carrier() == Some(HOME.0);
         let before = here.carrier().and_then(|me| state.entry(CarrierId(me)));
         let (base, out) = before.map_or((None, None), |entry| (entry.base, entry.out));
         let entry = CarrierEntry {
@@ -230,7 +232,16 @@ impl Vm {
             base,
             ..CarrierEntry::new()
         };
+        // Another thread than the host's has no host to return to.
+        let driver = match state.driver {
+            Driver::Host(_) if was_home => Driver::Host(ThreadHandle::current().id()),
+            _ => {
+                self.host.lose();
+                Driver::Run
+            }
+        };
         *state = LockState {
+            driver,
             owner: Some(HOME),
             owner_has_come: true,
             carriers: vec![Some(entry)],

@@ -97,7 +97,8 @@ impl Vm {
     fn show_hooks(&self, inner: &Inner) {
         let hooks = &inner.hooks;
         if hooks.has_scheduler || hooks.hooked > 0 {
-            // Relaxed: only the owner writes it, except the bit `ENDED`.
+            // Relaxed: only the owner writes it, except the bits `ENDED` and
+            // `STINT_OVER`.
             self.slow_reasons
                 .fetch_or(slow_reason::HOOKED, Ordering::Relaxed);
         } else {

@@ -213,7 +213,8 @@ impl Vm {
         let counts = [0; 3];
         inner.tracer = Some(Tracer { ring, counts });
         inner.sched.note_wakes(Some(Ticks::now));
-        // Relaxed: only the owner writes it, except the bit `ENDED`.
+        // Relaxed: only the owner writes it, except the bits `ENDED` and
+        // `STINT_OVER`.
         self.slow_reasons
             .fetch_or(slow_reason::TRACED, Ordering::Relaxed);
         inner.trace_current();

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 /// The result of a deadlock report to the guest.
 #[must_use]
-enum AfterReport {
+pub(in crate::vm) enum AfterReport {
     /// The deadlock remains; report it again at this time.
     WaitUntil(Option<Instant>),
     /// Something has happened meanwhile.
@@ -261,6 +261,11 @@ impl Inside<'_> {
         }
         self.end_wait_for_others();
         self.park.finish();
+        self.serve_requests();
+    }
+
+    /// Does what signal handlers and threads that look have requested, in the owner's loop.
+    pub(in crate::vm) fn serve_requests(&self) {
         // AcqRel: pairs with `request`.
         let requests = self.requests.fetch_and(
             !(crate::vm::request::SIGNALLED | crate::vm::request::LOOK),
@@ -274,7 +279,7 @@ impl Inside<'_> {
 
     /// Reports a deadlock to the guest, unless something has happened meanwhile. As far as the
     /// owner knows, no process can ever run.
-    fn report_deadlock(&self) -> AfterReport {
+    pub(in crate::vm) fn report_deadlock(&self) -> AfterReport {
         if !self.may_park() {
             return AfterReport::HasEnded;
         }
@@ -283,13 +288,17 @@ impl Inside<'_> {
             return AfterReport::WaitUntil(Some(Instant::now() + later));
         }
         let waits_for_others = self.with_inner(|inner| inner.sched.shared_waits() > 0);
-        if waits_for_others && self.wait_for_others() == Others::MayAct {
+        // Between two stints a host may act for its VM as well as other VMs may.
+        if waits_for_others && (self.is_in_stint() || self.wait_for_others() == Others::MayAct) {
+            return AfterReport::WaitUntil(None);
+        }
+        if self.has_reported_deadlock() {
             return AfterReport::WaitUntil(None);
         }
         let report_again = self.guest.deadlocked(self);
         // The report may have changed anything. A post before `finish` has only kicked the poller.
         let still_dead = self.with_inner(|inner| inner.sched.all_blocked());
-        if !still_dead || !self.inbox.is_empty() || self.signal_is_due() {
+        if !still_dead || self.has_ended() || !self.inbox.is_empty() || self.signal_is_due() {
             return AfterReport::HasEnded;
         }
         AfterReport::WaitUntil(report_again.map(|later| Instant::now() + later))

@@ -35,7 +35,7 @@ enum Came {
 
 /// The result of a wait in the poller.
 #[must_use]
-pub(super) struct Brought {
+pub(in crate::vm) struct Brought {
     /// The poller was kicked.
     kicked: bool,
     /// How many processes were woken because their descriptors are ready.
@@ -126,7 +126,7 @@ impl Inside<'_> {
 impl Vm {
     /// Announces that the owner wants to sleep. Returns whether it may; from then on other threads
     /// kick it.
-    pub(super) fn may_park(&self) -> bool {
+    pub(in crate::vm) fn may_park(&self) -> bool {
         self.park.prepare() == Prepared::MaySleep && self.inbox.is_empty() && !self.signal_is_due()
     }
 }
@@ -197,7 +197,7 @@ impl Inside<'_> {
     }
 
     /// Waits in the poller, or only polls it, and takes in the events.
-    pub(super) fn wait_in_poller(&self, deadline: Option<Instant>) -> Brought {
+    pub(in crate::vm) fn wait_in_poller(&self, deadline: Option<Instant>) -> Brought {
         let mut events = self
             .with_inner(|inner| inner.events.take())
             .unwrap_or_default();
@@ -226,7 +226,7 @@ impl Inside<'_> {
 
 impl Vm {
     /// Ends the owner's wait in the poller. Async-signal-safe.
-    pub(super) fn kick_poller(&self) {
+    pub(in crate::vm) fn kick_poller(&self) {
         // Relaxed: statistics. The owner reacts to the kick itself.
         self.kicked_at
             .store(Instant::now().as_nanos(), Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Native threads: the loop that each runs on its own stack; their start and end.
 
-use super::state::{CarrierEntry, LockState, Offloading};
+use super::state::{CarrierEntry, Driver, LockState, Offloading};
+use super::stint::StintEnd;
 use super::this_thread;
 use crate::panics::{self, EndOfProgram};
 use crate::sched::CarrierId;
@@ -89,21 +90,17 @@ impl Vm {
         );
         {
             let mut state = self.lock_state();
-            if state.carriers.is_empty() {
-                state.carriers.push(Some(CarrierEntry::new()));
-            }
-            state.owner = Some(HOME);
+            assert!(
+                matches!(state.driver, Driver::Unknown | Driver::Run),
+                "a VM is run by a host's loop or as a whole, not by both"
+            );
+            state.driver = Driver::Run;
+            state.settle_home();
         }
-        self.begins_to_run();
-        self.monitor.add(self);
-        // Signal handlers usually run on another thread then. They cannot start the monitor, which
-        // brings their requests to this thread. Requests from before now have not been brought
-        // either.
-        if !ThreadHandle::current().is_first() || self.signal_is_due() {
-            self.monitor.alert();
-        }
+        self.begin_at_home();
         let seat = self.seat.get().filter(|seat| seat.take(self));
-        self.carry(HOME);
+        let (_, stint) = self.carry(HOME);
+        debug_assert_eq!(stint, None, "there is no host");
         self.monitor.remove(self);
         then();
         self.runs_no_more();
@@ -112,22 +109,58 @@ impl Vm {
         }
     }
 
+    /// Tells others that the VM runs, on the calling thread.
+    pub(super) fn begin_at_home(self: &Arc<Vm>) {
+        self.begins_to_run();
+        self.monitor.add(self);
+        // Signal handlers usually run on another thread then. They cannot start the monitor, which
+        // brings their requests to this thread. Requests from before now have not been brought
+        // either.
+        if !ThreadHandle::current().is_first() || self.signal_is_due() {
+            self.monitor.alert();
+        }
+    }
+
     /// Runs a carrier's loop; a panic in it ends the program. Returns the thread's carrier id at
-    /// the end.
-    fn carry(self: &Arc<Vm>, me: CarrierId) -> CarrierId {
+    /// the end. If only a host's stint has ended, returns how.
+    pub(super) fn carry(self: &Arc<Vm>, me: CarrierId) -> (CarrierId, Option<StintEnd>) {
         let end = EndOfProgram::at_panic_in("a carrier", "its VM would stand still");
         let base = ThreadFiber::new(NO_PROCESS);
         let _signal_stack = AltStack::install();
-        // Timer slack only affects precision, so a refusal is harmless.
-        let _ = promptness::set_timer_slack(Duration::from_nanos(1));
+        if me != HOME || !self.host.exists() {
+            // Timer slack only affects precision, so a refusal is harmless. A host's thread keeps
+            // its own.
+            let _ = promptness::set_timer_slack(Duration::from_nanos(1));
+        }
         let before = self.start(me, base.fiber());
+        let stint = self.serve(me, &base);
+        let me = number_of_this_thread(me);
+        match stint {
+            None => self.finish(me, before),
+            Some(_) => self.pause(before),
+        }
+        end.avert();
+        (me, stint)
+    }
+
+    /// The loop itself.
+    fn serve(self: &Arc<Vm>, me: CarrierId, base: &ThreadFiber) -> Option<StintEnd> {
+        let mut stint_begins = me == HOME && self.host.exists();
         // In a fork's child the thread has another carrier id.
         loop {
             panics::fault("carrier");
             match self.await_grant(number_of_this_thread(me)) {
-                Waited::Granted(inside) => inside.run_as_owner(),
+                Waited::Granted(inside) => {
+                    if std::mem::take(&mut stint_begins) {
+                        inside.begin_stint();
+                    }
+                    let stint = inside.run_as_owner();
+                    if stint.is_some() {
+                        return stint;
+                    }
+                }
                 Waited::Sent(fiber) => {
-                    self.run_outside(&base, fiber);
+                    self.run_outside(base, fiber);
                     self.post_returned();
                 }
                 Waited::Retired | Waited::Ended => break,
@@ -136,15 +169,12 @@ impl Vm {
                 break;
             }
         }
-        let me = number_of_this_thread(me);
-        self.finish(me, before);
-        end.avert();
-        me
+        None
     }
 
     /// Runs a native thread that was started for the VM.
     fn carry_elsewhere(self: &Arc<Vm>, me: CarrierId) {
-        if self.carry(me) == HOME {
+        if self.carry(me).0 == HOME {
             // A fork's child, whose first thread this is: there is no `run` to return from.
             std::process::exit(0);
         }
@@ -169,6 +199,17 @@ impl Vm {
             state.owner = None;
             state.wake_all();
         }
+        drop(state);
+        this_thread::exchange(before);
+    }
+
+    /// After a host's stint: the thread is no carrier until the next one. Home is still the owner
+    /// but has not come, so nobody else is granted the VM.
+    fn pause(&self, before: Option<Arc<Vm>>) {
+        let mut state = self.lock_state();
+        self.rest_from_carrying(&mut state);
+        state.owner_has_come = false;
+        self.host.note_between();
         drop(state);
         this_thread::exchange(before);
     }
@@ -243,8 +284,9 @@ impl Vm {
 }
 
 impl Inside<'_> {
-    /// Runs processes until another thread owns the VM, or the VM has ended.
-    fn run_as_owner(mut self) {
+    /// Runs processes until another thread owns the VM, the VM has ended, or a host's stint has
+    /// ended: then returns how.
+    fn run_as_owner(mut self) -> Option<StintEnd> {
         // A process may have been offloaded from above another loop than this one: the loop beneath
         // its last call. In a fork's child, too.
         self.complete_offload();
@@ -258,13 +300,21 @@ impl Inside<'_> {
             let jump = match step {
                 BaseStep::Run(jump) => jump,
                 BaseStep::MakeRoom(pid) => match self.make_room() {
-                    Ok(()) => return,
+                    Ok(()) => return None,
                     Err(inside) => {
                         self = inside;
                         self.with_inner(|inner| self.plan_run(inner, pid))
                     }
                 },
-                BaseStep::HandOver(to) => return self.hand_over(to),
+                BaseStep::HandOver(to) => {
+                    self.hand_over(to);
+                    return None;
+                }
+                BaseStep::Pause => return Some(self.end_stint_by_time()),
+                BaseStep::Idle if self.is_in_stint() => match self.idle_in_stint() {
+                    None => continue,
+                    idle => return idle,
+                },
                 BaseStep::Idle => {
                     self.idle();
                     continue;
@@ -272,10 +322,12 @@ impl Inside<'_> {
             };
             self.run_from_base(jump);
             if !self.is_owner() {
-                return self.post_returned();
+                self.post_returned();
+                return None;
             }
             self.complete_offload();
         }
+        None
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `this_thread.rs` | the VM of the calling thread |
 //! | `enter.rs` | the slow half of the VM lock: entering, leaving, retaking, handing over |
 //! | `carriers.rs` | native threads: the loop on their own stacks; start and retirement |
+//! | `stint.rs` | a VM in a loop that the program owns |
 //! | `affinity.rs` | named native threads, for processes that are bound to them |
 //! | `held_threads.rs` | reports of calls that hold a thread for long |
 //! | `offload.rs` | calls that are known to be long: the caller moves to another thread |
@@ -20,5 +21,6 @@ pub(super) mod held_threads;
 pub(super) mod in_call;
 pub(super) mod offload;
 pub(super) mod state;
+pub(super) mod stint;
 pub(super) mod this_thread;
 pub(super) mod thread_queue;

@@ -1,6 +1,7 @@
 //! The data under the VM's mutex: the owner, and the native threads.
 
 use crate::sched::{CarrierId, ProcessId};
+use crate::vm::HOME;
 use baton_sys::fiber::Fiber;
 use baton_sys::gate::Gate;
 use baton_sys::signals::ThreadHandle;
@@ -65,9 +66,24 @@ impl CarrierEntry {
     }
 }
 
+/// Who calls the loop of home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::vm) enum Driver {
+    /// Nobody has called it yet.
+    #[default]
+    Unknown,
+    /// [`Vm::run`](crate::vm::Vm::run).
+    Run,
+    /// A host, by [`Vm::run_until`](crate::vm::Vm::run_until) on the thread with this number.
+    Host(i32),
+    /// Nobody any more: the host's VM has ended.
+    Over,
+}
+
 /// What the VM's mutex guards.
 #[derive(Debug, Default)]
 pub(in crate::vm) struct LockState {
+    pub(in crate::vm) driver: Driver,
     pub(in crate::vm) owner: Option<CarrierId>,
     /// Whether the owner's thread knows that it is the owner. Until then its gate is odd although
     /// it is in no call.
@@ -81,6 +97,14 @@ pub(in crate::vm) struct LockState {
 }
 
 impl LockState {
+    /// Makes home the owner. Its thread has not come yet.
+    pub(super) fn settle_home(&mut self) {
+        if self.carriers.is_empty() {
+            self.carriers.push(Some(CarrierEntry::new()));
+        }
+        self.owner = Some(HOME);
+    }
+
     pub(in crate::vm) fn live_threads(&self) -> usize {
         self.carriers.iter().flatten().count()
     }

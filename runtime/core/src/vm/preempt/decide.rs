@@ -9,6 +9,9 @@
 //! | any | - | something due, posted, or more urgent; a descriptor that is ready | a preempt request |
 //! | any | the parameter `beat`, if it is not zero | - | the attention flag |
 //!
+//! | any | - | the time is used up that a host gave (`vm/lock/stint.rs`) | a preempt request, and the end of the fast path |
+//! | odd | a window, as above | home waits, and another thread has the VM | the call is retaken |
+//!
 //! A preempt request sets the attention flag. A process that passes the gate, switches or waits
 //! notices the flag. One that has done nothing but compute for 50 us gets a signal, too.
 
@@ -48,6 +51,31 @@ pub(super) enum PollEvent<'a> {
     Runs(Seen<'a>),
 }
 
+/// The stint of a host's loop, if one runs (`vm/lock/stint.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::vm) enum Host {
+    /// There is no host, or home is out in a call, so that the host cannot come back now.
+    Absent,
+    /// The host's thread has the VM, until this time.
+    Runs(Instant),
+    /// Another thread has the VM. The host's thread waits for it, at most until this time.
+    Waits(Instant),
+}
+
+impl Host {
+    /// When the stint's time is used up.
+    fn until(self) -> Option<Instant> {
+        match self {
+            Host::Absent => None,
+            Host::Runs(until) | Host::Waits(until) => Some(until),
+        }
+    }
+
+    fn waits(self) -> bool {
+        matches!(self, Host::Waits(_))
+    }
+}
+
 /// The owner, its hints and its gate, read once.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
@@ -78,6 +106,7 @@ pub(super) struct Seen<'a> {
     pub(super) armed: bool,
     /// The earliest deadline.
     pub(super) deadline: Option<Instant>,
+    pub(super) host: Host,
 }
 
 impl Seen<'_> {
@@ -96,6 +125,8 @@ pub(super) struct Actions {
     pub(super) set_deadlines_from: Option<Instant>,
     /// Say that the slice is over.
     pub(super) end_slice: bool,
+    /// Say that the time of the stint is used up.
+    pub(super) end_stint: bool,
     pub(super) set_attention: bool,
     pub(super) signal: bool,
     pub(super) warn: Option<Cause>,
@@ -212,11 +243,20 @@ impl PollState {
     fn decide_running(&mut self, now: Instant, set: PollSettings, seen: &Seen<'_>) -> Actions {
         self.note(now, seen);
         let due = seen.deadline.filter(|&deadline| deadline <= now);
-        if !(seen.summary.has_runnable() || seen.posted || due.is_some()) {
+        let until = seen.host.until();
+        let stint_over = until.is_some_and(|until| until <= now);
+        let keeps_home = seen.is_in_call() && seen.host.waits();
+        let work = seen.summary.has_runnable() || seen.posted || due.is_some() || keeps_home;
+        if !(work || stint_over) {
             return self.decide_quiet(now, set, seen);
         }
         let mut actions = Actions::only(NextPoll::At(now + self.tick(now, set, seen)));
-        if seen.is_in_call() {
+        actions.end_stint = stint_over;
+        if let Some(until) = until.filter(|_| !stint_over) {
+            actions.next = actions.next.no_later_than(until);
+        }
+        // A call that outlasts the stint keeps nobody waiting but the host, whose thread it is on.
+        if seen.is_in_call() && work {
             let at = match self.watch_call(now, set.window, seen) {
                 Call::PollAt(at) => at,
                 Call::Retake => {
@@ -240,6 +280,12 @@ impl PollState {
         let due = seen
             .deadline
             .map(|deadline| self.poll_for_deadline(now, deadline, set.window, seen));
+        let due = [due, seen.host.until()].into_iter().flatten().min();
+        if seen.host.waits() {
+            // A call that begins now would keep the host waiting.
+            let tick = now + TICK;
+            return self.be_quiet(NextPoll::At(due.map_or(tick, |due| due.min(tick))));
+        }
         if !seen.watched || seen.armed {
             return self.be_quiet(NextPoll::Quiet(due));
         }
@@ -377,6 +423,7 @@ impl PollState {
             slice_over,
             posted: seen.posted,
             outranked: preemptive && seen.summary.is_outranked(),
+            stint_over: preemptive && actions.end_stint,
             deadline,
         };
         if let Some(check) = self.request(now, seen, wanted, actions) {

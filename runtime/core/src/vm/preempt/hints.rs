@@ -199,7 +199,8 @@ impl Vm {
         // woken unless it polls by then.
         let wanted = deadline.max(hints.deadlines_from.load(Ordering::Relaxed));
         let is_watched = inner.sched.watching() > 0 && !self.descriptors.are_armed();
-        let work_waits = summary.runnable || is_watched;
+        let (work_waits, wanted) =
+            self.hints_in_stint(inner, summary.runnable || is_watched, wanted);
         if self.monitor.polls_too_late(work_waits, is_watched, wanted) {
             self.wake_monitor_for(inner, work_waits, wanted);
         }

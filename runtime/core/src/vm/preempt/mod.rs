@@ -20,4 +20,6 @@ mod request;
 mod stall;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_stints;
 pub(super) mod wake_up;

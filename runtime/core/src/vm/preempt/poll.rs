@@ -1,7 +1,7 @@
 //! One poll of the monitor for one VM: reads the hints and the owner's gate, and carries out what
 //! [`decide`](super::decide) makes of them. A poll costs the running process nothing.
 
-use super::decide::{Actions, PollEvent, PollSettings, PollState, Seen};
+use super::decide::{Actions, Host, PollEvent, PollSettings, PollState, Seen};
 use super::next_poll::{NextPoll, TICK};
 use super::stall::Cause;
 use crate::vm::lock::enter::Retake;
@@ -32,32 +32,32 @@ impl Vm {
             beat: self.parameters.beat.get(),
             warn_blocked: self.parameters.warn_blocked.get(),
         };
-        if self.park.is_waiting() {
+        if self.park.is_waiting() || self.host.is_between() {
             return state.decide(now, settings, &PollEvent::Waits).next;
         }
-        let Some((gate, thread)) = self.gate_of_owner() else {
+        let Some((gate, thread, host)) = self.gate_of_owner() else {
             return state.decide(now, settings, &PollEvent::Comes).next;
         };
         let is_waiting = || thread.is_waiting();
-        let seen = self.see(&mut state, gate, thread, &is_waiting);
+        let seen = self.see(&mut state, (gate, thread, host), &is_waiting);
         let actions = state.decide(now, settings, &PollEvent::Runs(seen));
         self.act_on(&mut state, now, actions, (gate, thread))
     }
 
-    /// The gate's value and the thread of an owner that has come. The gate is read under the mutex:
-    /// its thread may end as soon as it is no longer listed.
-    fn gate_of_owner(&self) -> Option<(u64, ThreadHandle)> {
+    /// The gate's value and the thread of an owner that has come, and the host's stint. The gate is
+    /// read under the mutex: its thread may end as soon as it is no longer listed.
+    fn gate_of_owner(&self) -> Option<(u64, ThreadHandle, Host)> {
         let mut state = self.lock_state();
         let owner = state.owner.filter(|_| state.owner_has_come)?;
+        let host = self.see_host(&mut state, owner);
         let entry = state.entry(owner)?;
-        Some((entry.gate?.value(), entry.thread?))
+        Some((entry.gate?.value(), entry.thread?, host))
     }
 
     fn see<'a>(
         &self,
         state: &mut PollState,
-        gate: u64,
-        thread: ThreadHandle,
+        (gate, thread, host): (u64, ThreadHandle, Host),
         is_waiting: &'a dyn Fn() -> Option<bool>,
     ) -> Seen<'a> {
         let run = self.hints.run_number();
@@ -80,6 +80,7 @@ impl Vm {
             watched,
             armed: self.descriptors.are_armed(),
             deadline: self.hinted_deadline(),
+            host,
         }
     }
 
@@ -96,10 +97,11 @@ impl Vm {
 
     /// Whether the monitor must not rest now until `deadline`, in nanoseconds.
     pub(crate) fn needs_watching(&self, deadline: u64) -> bool {
-        if self.has_ended() || self.park.is_waiting() {
+        if self.has_ended() || self.park.is_waiting() || self.host.is_between() {
             return false;
         }
-        self.hints.summary().has_runnable()
+        self.stint_needs_watching(deadline)
+            || self.hints.summary().has_runnable()
             || self.has_posts()
             || self
                 .hinted_deadline()
@@ -154,6 +156,11 @@ impl Vm {
         if actions.end_slice {
             // Release: pairs with the swap in `safepoint`.
             self.requests.fetch_or(request::SLICE, Ordering::Release);
+        }
+        if actions.end_stint {
+            // Relaxed: a hint to read the clock; `begin_stint` clears it.
+            self.slow_reasons
+                .fetch_or(slow_reason::STINT_OVER, Ordering::Relaxed);
         }
         if actions.set_attention {
             self.counters.beats.increment();

@@ -42,6 +42,8 @@ pub(super) struct Wanted {
     pub(super) slice_over: bool,
     pub(super) posted: bool,
     pub(super) outranked: bool,
+    /// The time that the host gave is used up.
+    pub(super) stint_over: bool,
     /// A deadline that is due.
     pub(super) deadline: Option<Instant>,
 }
@@ -75,6 +77,7 @@ impl Wanted {
         self.slice_over && !before.slice_over
             || self.posted && !before.posted
             || self.outranked && !before.outranked
+            || self.stint_over && !before.stint_over
             || self.deadline.is_some() && self.deadline != before.deadline
     }
 }

@@ -1,7 +1,7 @@
 //! Decisions of polls, in virtual time: tables of what is seen, and what is decided.
 
 use super::decide::{
-    Actions, LONGEST_TICK, PollEvent, PollSettings, PollState, Seen, early, left_of,
+    Actions, Host, LONGEST_TICK, PollEvent, PollSettings, PollState, Seen, early, left_of,
 };
 use super::hints::SummaryBits;
 use super::next_poll::{NextPoll, TICK};
@@ -58,6 +58,7 @@ fn computing(summary: SummaryBits) -> Subject {
             watched: false,
             armed: false,
             deadline: None,
+            host: Host::Absent,
         },
     };
     let _ = subject.poll(0);
@@ -240,7 +241,11 @@ fn only_new_reasons_need_a_new_request() {
         outranked: true,
         ..nothing
     };
-    for new in [posted, due, later, both, slice, outranked] {
+    let stint = Wanted {
+        stint_over: true,
+        ..nothing
+    };
+    for new in [posted, due, later, both, slice, outranked, stint] {
         assert!(new.adds_to(nothing) && !new.adds_to(new) && !nothing.adds_to(new));
         assert!(!new.is_nothing());
         assert_eq!(new.is_a_slice_alone(), new == slice);

@@ -16,7 +16,8 @@ impl Vm {
     /// Whether a switch may take the fast path.
     #[inline(always)]
     pub(super) fn may_take_fast_path(&self, inner: &Inner) -> bool {
-        // Relaxed: owners set all bits. Those of an earlier owner are visible by the VM lock.
+        // Relaxed: owners set all bits. Those of an earlier owner are visible by the VM lock. The
+        // monitor sets `STINT_OVER`, which may be seen late.
         self.slow_reasons.load(Ordering::Relaxed) == 0 && inner.carrier == HOME
     }
 

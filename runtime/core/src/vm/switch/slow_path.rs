@@ -5,6 +5,7 @@ use crate::recording::SwitchCause;
 use crate::sched::{CarrierId, Next, Preemption, ProcessId};
 use crate::trace::What;
 use crate::vm::inside::Jump;
+use crate::vm::slow_reason::IN_CALL;
 use crate::vm::{Context, HOME, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
@@ -22,6 +23,8 @@ pub(in crate::vm) enum BaseStep {
     /// Give the VM to a thread that is reserved for no process, to continue this process there. If
     /// there is none, it runs here.
     MakeRoom(ProcessId),
+    /// The time that the host gave is used up. Home is the owner.
+    Pause,
     /// Nothing is runnable.
     Idle,
 }
@@ -56,8 +59,9 @@ impl Vm {
         };
         inner.record_left(from, to);
         let runs_hooks = inner.must_run_hooks(Some(from), to);
-        let to = to
-            .filter(|_| !runs_hooks && self.slow_reasons() & crate::vm::slow_reason::IN_CALL == 0);
+        let stays_away =
+            runs_hooks || self.slow_reasons() & IN_CALL != 0 || self.must_end_stint(inner);
+        let to = to.filter(|_| !stays_away);
         Some(self.plan_jump(inner, from, to))
     }
 
@@ -165,9 +169,13 @@ impl Vm {
         // Relaxed: a stale answer only delays the way home.
         let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
         match chosen {
+            Some(_) if self.stint_is_over(inner) => match inner.carrier {
+                HOME => BaseStep::Pause,
+                _ => BaseStep::HandOver(HOME),
+            },
             Some(pid) => match inner.sched.effective_carrier(pid) {
                 Some(carrier) if carrier != inner.carrier => BaseStep::HandOver(carrier),
-                None if home_waits => BaseStep::HandOver(HOME),
+                None if home_waits || self.host_waits(inner) => BaseStep::HandOver(HOME),
                 None if inner.sched.is_named(inner.carrier) || inner.is_kept_for_another(pid) => {
                     BaseStep::MakeRoom(pid)
                 }
@@ -238,7 +246,7 @@ impl Inside<'_> {
                 inner.sched.preempt_current(Preemption::MoreUrgent)
             } else if steps_aside {
                 inner.sched.preempt_current(Preemption::SliceExpired)
-            } else if self.should_go_home(inner, me) {
+            } else if self.should_go_home(inner, me) || self.stint_is_over(inner) {
                 Next::Nothing
             } else {
                 Next::Same
@@ -304,7 +312,10 @@ impl Vm {
     #[inline]
     fn leaves_fast_path(&self, inner: &mut Inner, next: ProcessId) -> bool {
         let slow_reasons = self.slow_reasons();
-        slow_reasons != 0 && (self.has_ended() || inner.must_run_hooks(None, Some(next)))
+        slow_reasons != 0
+            && (self.has_ended()
+                || inner.must_run_hooks(None, Some(next))
+                || self.must_end_stint(inner))
     }
 }
 
