@@ -135,7 +135,8 @@ impl Guest for CGuest {
     fn deadlocked(&self, vm: &Inside<'_>) -> Option<Duration> {
         let Some(deadlocked) = self.table.deadlocked else {
             eprintln!("baton: deadlock: no process can ever run again");
-            std::process::exit(1);
+            vm.stop_in_deadlock();
+            return None;
         };
         // SAFETY: inside the VM.
         unsafe { deadlocked(self.guest, &raw const **vm) };

@@ -174,12 +174,43 @@ static void wait_for_ever(baton_vm *vm, uint64_t self, void *argument) {
   baton_suspend(vm, self);
 }
 
+static int call_has_begun, call_may_end;
+
+static void call_for_long(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  if (baton_offload(vm) != BATON_OFFLOADED) baton_leave(vm);
+  __atomic_store_n(&call_has_begun, 1, __ATOMIC_RELEASE);
+  while (!__atomic_load_n(&call_may_end, __ATOMIC_ACQUIRE)) usleep(100);
+  baton_enter(vm);
+  expect(0, "a process of a VM that has ended does not continue");
+}
+
+static void sleep_for_ever(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_sleep_until(vm, BATON_NO_DEADLINE);
+}
+
+/* The VM ends while a call lasts, and another process sleeps. */
+static void be_outlasted(baton_vm *vm, uint64_t self, void *argument) {
+  struct body bodies[2] = {{call_for_long, NULL}, {sleep_for_ever, NULL}};
+  (void)self;
+  (void)argument;
+  spawn(vm, &bodies[0]);
+  spawn(vm, &bodies[1]);
+  while (!__atomic_load_n(&call_has_begun, __ATOMIC_ACQUIRE)) baton_yield(vm);
+  baton_yield(vm);
+  baton_stop(vm);
+}
+
 static const struct {
   const char *name;
   void (*run)(baton_vm *vm, uint64_t self, void *argument);
 } CASES[] = {{"everything", everything}, {"call", call}, {"loop", loop}, {"be_woken", be_woken},
     {"leave_twice", leave_twice}, {"enter_twice", enter_twice},
-    {"enter_from_elsewhere", enter_from_elsewhere}, {"wait_for_ever", wait_for_ever}};
+    {"enter_from_elsewhere", enter_from_elsewhere}, {"wait_for_ever", wait_for_ever},
+    {"be_outlasted", be_outlasted}};
 
 static void refuse_bad_tables(void) {
   struct baton_guest bad = TABLE;
@@ -210,8 +241,11 @@ int main(int argc, char **argv) {
   options.user_data = (uintptr_t)&body;
   options.preemptible = 1;
   expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "the first process");
-  expect(baton_vm_run(vm) == 0, "a VM that ends");
+  expect(baton_vm_run(vm) == (body.run == wait_for_ever ? -EDEADLK : 0), "a VM that ends");
   expect(baton_vm_run(vm) == -ESHUTDOWN, "a VM is run once");
+  if (body.run == be_outlasted)
+    expect(baton_vm_free(vm) == -EBUSY, "a VM with a call out is not freed yet");
+  __atomic_store_n(&call_may_end, 1, __ATOMIC_RELEASE);
   /* Its other threads end by themselves. */
   for (tries = 0; tries < 5000 && baton_vm_free(vm) == -EBUSY; tries++) usleep(1000);
   expect(tries < 5000, "a VM that is freed");

@@ -2,99 +2,52 @@
 
 mod library;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use library::Program;
 
-/// The compiled guest. It lies beside the test.
-fn guest() -> &'static Path {
-    static GUEST: OnceLock<PathBuf> = OnceLock::new();
-    GUEST.get_or_init(|| {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest_in_c");
-        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-        let compiled = Command::new(compiler)
-            .args([
-                "-std=gnu11",
-                "-O1",
-                "-Wall",
-                "-Wextra",
-                "-Wpedantic",
-                "-Werror",
-            ])
-            .arg("-I")
-            .arg(here.join("../capi/include"))
-            .arg(here.join("tests/guest.c"))
-            .arg(library::built())
-            .args(["-lpthread", "-ldl", "-lm", "-o"])
-            .arg(&program)
-            .output()
-            .expect("there is a C compiler, which the build needs too");
-        let said = String::from_utf8_lossy(&compiled.stderr);
-        assert!(compiled.status.success(), "{said}");
-        program
-    })
-}
-
-fn run(case: &str) -> Output {
-    Command::new(guest())
-        .arg(case)
-        .output()
-        .expect("the guest starts")
-}
-
-#[track_caller]
-fn succeeds(case: &str) {
-    let output = run(case);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{case}: {}: {said}", output.status);
-    assert_eq!(output.stdout, b"done\n");
-}
-
-#[track_caller]
-fn ends_with(case: &str, message: &str) {
-    let output = run(case);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{case} succeeds");
-    assert!(said.contains(message), "{case}: {said}");
-}
+static GUEST: Program = Program::new("guest");
 
 #[test]
 fn processes_take_turns_and_the_end_of_the_vm_returns() {
-    succeeds("everything");
+    GUEST.succeeds("everything");
 }
 
 #[test]
 fn others_run_during_a_foreign_call() {
-    succeeds("call");
+    GUEST.succeeds("call");
 }
 
 #[test]
 fn a_loop_without_end_is_preempted() {
-    succeeds("loop");
+    GUEST.succeeds("loop");
 }
 
 #[test]
 fn a_foreign_thread_wakes_a_process() {
-    succeeds("be_woken");
+    GUEST.succeeds("be_woken");
 }
 
 #[test]
 fn leaving_twice_ends_with_a_message() {
-    ends_with("leave_twice", "baton_leave was called outside the VM");
+    GUEST.ends_with("leave_twice", "baton_leave was called outside the VM");
 }
 
 #[test]
 fn entering_twice_ends_with_a_message() {
-    ends_with("enter_twice", "baton_enter was called inside the VM");
+    GUEST.ends_with("enter_twice", "baton_enter was called inside the VM");
 }
 
 #[test]
 fn entering_from_a_foreign_thread_ends_with_a_message() {
-    ends_with("enter_from_elsewhere", "by a thread that runs no process");
+    GUEST.ends_with("enter_from_elsewhere", "by a thread that runs no process");
 }
 
 #[test]
-fn a_deadlock_ends_with_a_message() {
-    ends_with("wait_for_ever", "no process can ever run again");
+fn a_deadlock_ends_the_vm_with_a_message_and_returns() {
+    let said = GUEST.succeeds("wait_for_ever");
+    assert!(said.contains("no process can ever run again"), "{said}");
+}
+
+#[test]
+fn a_vm_that_has_ended_beside_a_call_is_freed_after_the_call() {
+    GUEST.succeeds("be_outlasted");
 }

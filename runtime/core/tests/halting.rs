@@ -2,6 +2,7 @@
 
 mod mock_guest;
 
+use baton_core::vm::Offloaded;
 use mock_guest::{Block, Life, Process, Running, await_event, start};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -106,4 +107,80 @@ fn vms_are_halted_in_every_state_many_times() {
         std::thread::sleep(Duration::from_micros(round % 10 * 100));
         assert!(running.vm.halt(PATIENCE, || {}));
     }
+}
+
+/// A VM of a program that goes on after it, which frees the VM.
+fn abandoning(main: impl FnOnce(&Process, &dyn Fn()) -> Life + Send + 'static) -> Running {
+    let begins = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&begins);
+    let running = start(
+        |vm| vm.abandon_calls_at_end(),
+        move |process| main(process, &|| flag.store(true, Ordering::Release)),
+    );
+    await_event("the VM is where it is halted", || {
+        begins.load(Ordering::Acquire)
+    });
+    running
+}
+
+/// Waits until nobody has the VM any more.
+fn goes_whole(running: Running) {
+    let last = Arc::downgrade(&running.finish().vm);
+    await_event("nobody holds the VM", || last.strong_count() == 0);
+}
+
+#[test]
+fn a_vm_that_abandons_calls_ends_at_a_safepoint_with_its_thread() {
+    let running = abandoning(|main, begins| {
+        begins();
+        main.spin_until(|| false)
+    });
+    assert!(running.vm.halt(PATIENCE, || {}));
+    goes_whole(running);
+}
+
+#[test]
+fn a_call_that_had_the_halted_vm_gives_its_thread_back() {
+    let (block, call) = Block::new();
+    let has_gone_on = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_gone_on);
+    let running = abandoning(move |main, begins| {
+        begins();
+        main.foreign(call)?;
+        flag.store(true, Ordering::Release);
+        Ok(())
+    });
+    await_event("the call has begun", || block.has_begun());
+    assert!(running.vm.halt(PATIENCE, || {}));
+    block.end();
+    goes_whole(running);
+    assert!(!has_gone_on.load(Ordering::Acquire));
+}
+
+#[test]
+fn a_call_that_outlasts_its_vm_gives_its_thread_back() {
+    let (block, call) = Block::new();
+    let block = Arc::new(block);
+    let begun = Arc::clone(&block);
+    let has_gone_on = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_gone_on);
+    let running = start(
+        |vm| vm.abandon_calls_at_end(),
+        move |main| {
+            main.spawn(move |process| {
+                let ((), offloaded) = process.foreign_elsewhere(call)?;
+                assert_eq!(offloaded, Offloaded::Moved);
+                flag.store(true, Ordering::Release);
+                Ok(())
+            });
+            main.yield_until(|| begun.has_begun())
+        },
+    );
+    let finished = running.finish();
+    let last = Arc::downgrade(&finished.vm);
+    drop(finished);
+    assert!(last.strong_count() > 0, "the call's thread has it");
+    block.end();
+    await_event("nobody holds the VM", || last.strong_count() == 0);
+    assert!(!has_gone_on.load(Ordering::Acquire));
 }

@@ -71,8 +71,8 @@ struct baton_guest {
      function of the runtime. NULL: the guest asks baton_kill_is_due after each wait. */
   void (*request_safepoint)(void *guest, uintptr_t user_data);
   /* Reports that no process can ever run again. Inside, and no process is current: it may wake one,
-     but not wait. If it returns, the VM waits on. NULL: a message, and the program ends with the
-     status 1. */
+     or call baton_stop, but not wait. If it returns, the VM waits on. NULL: a message, and the VM
+     ends: baton_vm_run returns -EDEADLK. */
   void (*deadlocked)(void *guest, baton_vm *vm);
   /* Does the work that baton_request_signalled has asked for. Inside; must not wait. */
   void (*signalled)(void *guest, baton_vm *vm);
@@ -97,11 +97,17 @@ BATON_ANY_THREAD int baton_vm_new(const struct baton_guest *table, void *guest, 
    Returns its id; 0 and a message if it cannot. A VM that runs already ends the program. */
 BATON_ANY_THREAD uint64_t baton_spawn_first(
     baton_vm *vm, const struct baton_spawn_options *options, char *message, size_t size);
-/* Runs processes on the calling thread, until one has called baton_stop and has ended. -EBUSY: the
-   thread runs a VM already; start a thread. -ESHUTDOWN: the VM has ended. A VM is run once. */
+/* Runs processes on the calling thread, until one has called baton_stop and has ended. -EDEADLK:
+   until none could ever run again, and `deadlocked` is NULL. Otherwise nothing has happened:
+   -EBUSY: the thread runs a VM already; start a thread. -ESHUTDOWN: the VM has ended. A VM is run
+   once.
+
+   Processes that have not ended by then never continue. One that is in a foreign call comes back
+   from it to nobody: its thread leaves its stack where it is. (In a fork's child, if another thread
+   than this one has forked, there is nothing to return to: the program ends with the status 0.) */
 BATON_ANY_THREAD int baton_vm_run(baton_vm *vm);
-/* Frees a VM that does not run. -EBUSY: it runs, one of its threads is still in a foreign call, or
-   a waker holds it; nothing has happened then, so call again later. NULL: nothing. */
+/* Frees a VM that does not run, with the stacks of its processes. -EBUSY: it runs, one of its
+   threads is still in a foreign call, or a waker holds it; call again later. NULL: nothing. */
 BATON_ANY_THREAD int baton_vm_free(baton_vm *vm);
 
 /* }====================================================== */

@@ -45,6 +45,7 @@ unsafe extern "C" fn baton_vm_new(
     let made = signals::handle_preempt_signal().and_then(|()| Vm::new(Arc::new(guest)));
     match made {
         Ok(made) => {
+            made.abandon_calls_at_end();
             // SAFETY: the caller's condition.
             unsafe { vm.write(Arc::into_raw(made)) };
             0
@@ -88,18 +89,35 @@ unsafe extern "C" fn baton_vm_run(vm: *const Vm) -> c_int {
     if gate::here().carrier().is_some() {
         return -libc::EBUSY;
     }
-    // SAFETY: the caller's condition; the pointer is that of an `Arc`.
-    let vm = unsafe {
-        Arc::increment_strong_count(vm);
-        Arc::from_raw(vm)
-    };
+    // SAFETY: the caller's condition.
+    let vm = unsafe { shared(vm) };
     if vm.is_stopped() {
         return -libc::ESHUTDOWN;
     }
     vm.run();
     // SAFETY: null is always right.
     unsafe { signals::preempt_this_thread_by(ptr::null()) };
-    0
+    outcome(&vm)
+}
+
+/// A reference of its own to the VM that C has a pointer to.
+///
+/// # Safety
+/// `vm` is of `baton_vm_new`, and was not freed.
+unsafe fn shared(vm: *const Vm) -> Arc<Vm> {
+    // SAFETY: the caller's condition; the pointer is that of an `Arc`.
+    unsafe {
+        Arc::increment_strong_count(vm);
+        Arc::from_raw(vm)
+    }
+}
+
+/// How a VM has ended.
+fn outcome(vm: &Vm) -> c_int {
+    match vm.has_deadlocked() {
+        true => -libc::EDEADLK,
+        false => 0,
+    }
 }
 
 /// Frees a VM that nobody else holds.

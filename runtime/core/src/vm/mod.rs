@@ -13,6 +13,7 @@
 //! | its life in the simulated run of another VM | [`simulate_beside`](Vm::simulate_beside), [`run_in_turn`](Vm::run_in_turn) | a process of that run |
 //! | the end of the VM | [`stop`](Inside::stop) | inside |
 //! | its end by others | [`halt`](Vm::halt) | any thread that is none of its carriers |
+//! | an end after which the VM can be dropped | [`abandon_calls_at_end`](Vm::abandon_calls_at_end), before the run | any thread |
 //! | processes | [`spawn`](Inside::spawn), [`kill`](Inside::kill), [`suspend`](Inside::suspend), [`resume`](Inside::resume), [`forget`](Inside::forget) | inside |
 //! | letting others run | [`safepoint`](Inside::safepoint), [`yield_now`](Inside::yield_now), [`yield_to`](Inside::yield_to) | inside |
 //! | keeping others out | [`enter_critical`](Inside::enter_critical), [`leave_critical`](Inside::leave_critical) | inside |
@@ -356,6 +357,7 @@ pub struct Vm {
     turns_of_others: AtomicU64,
     /// Whether it has not run yet. Guarded by the list of `idle/others.rs`.
     is_expected: AtomicBool,
+    endings: ext::halting::Endings,
     /// A reference to this VM that is never dropped, once one of its processes has forked.
     kept: OnceLock<&'static Arc<Vm>>,
     looks: Asked<look::Look>,
@@ -446,6 +448,7 @@ impl Vm {
             turns_of_others: AtomicU64::new(0),
             is_expected: AtomicBool::new(true),
             kept: OnceLock::new(),
+            endings: ext::halting::Endings::default(),
             wake_up_timer: WakeUpTimer::new()
                 .ok()
                 .filter(|timer| monitor.listen_for(timer).is_ok()),

@@ -270,7 +270,12 @@ impl Inside<'_> {
         state.stands_aside = false;
         if state.owner.is_none() {
             drop(state);
-            if self.with_inner(|inner| inner.sched.current().is_some()) {
+            let process = self.with_inner(|inner| inner.sched.current());
+            if let Some(process) = process {
+                if self.abandons_calls() {
+                    let jump = self.with_inner(|inner| self.plan_jump(inner, process, None));
+                    self.take(Some(jump));
+                }
                 sleep_for_ever();
             }
         }

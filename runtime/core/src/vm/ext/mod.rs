@@ -13,7 +13,7 @@
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
 
 pub(super) mod fork;
-mod halting;
+pub(super) mod halting;
 pub(super) mod hooks;
 pub(super) mod look;
 pub(super) mod recorder;

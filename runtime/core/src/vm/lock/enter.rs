@@ -27,6 +27,7 @@ use crate::sched::CarrierId;
 use crate::trace::What;
 use crate::vm::{ForeignCall, HOME, Inside, Vm};
 use baton_sys::clock::Instant;
+use baton_sys::fiber::Fiber;
 use baton_sys::gate::{self, Claim, Take};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -139,24 +140,48 @@ impl ForeignCall<'_> {
             return;
         }
         let Some(entry) = state.entry(me) else { return };
-        let Some(Outside { process, fiber }) = entry.out.take() else {
-            drop(state);
-            sleep_for_ever();
+        let (out, base) = (entry.out.take(), entry.base);
+        let Some(Outside { process, fiber }) = out else {
+            self.abandon(state, base);
         };
-        let Some(base) = entry.base else {
+        let Some(base) = base else {
             crate::panics::broken("a thread without a loop came back")
         };
+        let Some(entry) = state.entry(me) else { return };
         entry.returned = Some((process, pinned));
         entry.needed |= pinned;
         self.give_up(&mut state);
         drop(state);
         // Home goes to its loop, which ends the VM's run when no other thread runs the VM.
-        if vm.has_ended() && me != HOME {
+        if vm.has_ended() && me != HOME && !vm.abandons_calls() {
             sleep_for_ever();
         }
         // The loop of this thread posts that the process came back. The owner of the VM continues
         // the process.
         self.wait_in_loop(fiber, base);
+    }
+}
+
+impl ForeignCall<'_> {
+    /// The VM was halted during this call, which had it.
+    #[cold]
+    fn abandon(&self, mut state: MutexGuard<'_, LockState>, base: Option<Fiber>) -> ! {
+        if self.vm.abandons_calls()
+            && let Some(base) = base
+        {
+            let fiber = self.vm.with_mutex_held(&mut state, |inner, _| {
+                let process = inner.sched.current()?;
+                inner.context(process).fiber
+            });
+            drop(state);
+            if let Some(fiber) = fiber {
+                // The loop ends, and so does the thread, or the run.
+                self.wait_in_loop(fiber, base);
+            }
+        } else {
+            drop(state);
+        }
+        sleep_for_ever()
     }
 }
 

@@ -92,7 +92,7 @@ impl Vm {
     }
 
     #[inline]
-    pub(super) fn plan_jump(
+    pub(in crate::vm) fn plan_jump(
         &self,
         inner: &mut Inner,
         from: ProcessId,
