@@ -99,16 +99,64 @@ BATON_ANY_THREAD uint64_t baton_spawn_first(
     baton_vm *vm, const struct baton_spawn_options *options, char *message, size_t size);
 /* Runs processes on the calling thread, until one has called baton_stop and has ended. -EDEADLK:
    until none could ever run again, and `deadlocked` is NULL. Otherwise nothing has happened:
-   -EBUSY: the thread runs a VM already; start a thread. -ESHUTDOWN: the VM has ended. A VM is run
-   once.
+   -EBUSY: the thread runs a VM already; start a thread. -ESHUTDOWN: the VM has ended. -EINVAL:
+   another thread runs it, or baton_vm_run_until has. A VM is run once.
 
    Processes that have not ended by then never continue. One that is in a foreign call comes back
    from it to nobody: its thread leaves its stack where it is. (In a fork's child, if another thread
    than this one has forked, there is nothing to return to: the program ends with the status 0.) */
 BATON_ANY_THREAD int baton_vm_run(baton_vm *vm);
 /* Frees a VM that does not run, with the stacks of its processes. -EBUSY: it runs, one of its
-   threads is still in a foreign call, or a waker holds it; call again later. NULL: nothing. */
+   threads is still in a foreign call, or a waker holds it; call again later. Between two calls of
+   baton_vm_run_until the VM ends first: it runs no more, even after -EBUSY. A VM is never freed
+   after one of its processes has forked. NULL: nothing. */
 BATON_ANY_THREAD int baton_vm_free(baton_vm *vm);
+
+/* }====================================================== */
+
+/* {======================================================
+** A loop that the program owns: a *host*, such as a toolkit's main loop or a game's frame
+**
+**   for (;;) {
+**     int end = baton_vm_run_until(vm, baton_now() + 2000000);
+**     if (end == BATON_STINT_ENDED || end < 0) break;
+**     wait for baton_vm_descriptor(vm) to be readable, or for baton_vm_next_deadline(vm), or for
+**     whatever else the loop waits for
+**   }
+** ======================================================= */
+
+/* How baton_vm_run_until ended. */
+enum baton_stint {
+  BATON_STINT_ENDED,     /* the VM has ended: a process has called baton_stop and has ended, or none
+                            is left */
+  BATON_STINT_IDLE,      /* nothing is runnable; baton_vm_next_deadline says when something is */
+  BATON_STINT_TIME_IS_UP /* processes are runnable, and continue with the next call */
+};
+
+/* Runs processes on the calling thread: what is runnable, at most until `deadline`, by the clock of
+   baton_now; BATON_NO_DEADLINE: without a limit. With a past deadline, takes in what has happened,
+   and runs nothing. Always on the same thread; between two calls no process runs, and the thread
+   may run other VMs.
+
+   A process that computes is interrupted at the deadline if `preempt` arms its poll. A foreign call
+   on this thread keeps it until the call ends, while other processes run on other threads: call
+   baton_offload before calls that last.
+
+   Returns an enum baton_stint. -EDEADLK: the VM has ended, as for baton_vm_run. Otherwise nothing
+   has happened: -EBUSY: the thread runs a VM already, this one or another. -EPERM: earlier calls
+   were on another thread. -EINVAL: baton_vm_run runs this VM. -ENOTSUP: the run is simulated. */
+BATON_ANY_THREAD int baton_vm_run_until(baton_vm *vm, uint64_t deadline);
+/* The descriptor that the loop watches, by poll, select or epoll. It is readable when
+   baton_vm_run_until has something to do: after a wake by another thread or a signal handler, at
+   the end of a foreign call, when a descriptor is ready that a process waits for, while processes
+   are runnable; and on Linux at the next deadline. Sometimes it is readable for nothing. It is the
+   VM's, and lives as long: do not read it, change it or close it. */
+BATON_ANY_THREAD int baton_vm_descriptor(const baton_vm *vm);
+/* When baton_vm_run_until has something to do next, by the clock of baton_now, as far as is known
+   before the descriptor is readable: at the end of the last call, or because of a wake since then.
+   0: now. BATON_NO_DEADLINE: only the descriptor will tell. A program that also runs on other
+   systems than Linux takes it as the timeout of its loop's wait. */
+BATON_ANY_THREAD uint64_t baton_vm_next_deadline(const baton_vm *vm);
 
 /* }====================================================== */
 

@@ -2,6 +2,7 @@
 //! numbers of Rust.
 
 use super::descriptors::CWatch;
+use super::life;
 use super::select::CCase;
 use super::{CLastAccount, CSpawn, CTimeUsed, CWake};
 use crate::guest::CTable;
@@ -18,6 +19,13 @@ macro_rules! assertions {
             "_Static_assert(offsetof(struct {}, {}) == {}, \"\");\n",
             $c, stringify!($member), offset_of!($rust, $member)
         ),)*
+    )*].concat()};
+}
+
+/// Assertions in C: the values of an enumeration.
+macro_rules! values {
+    ($($rust:expr => $c:literal),* $(,)?) => {[$(
+        format!("_Static_assert({} == {}, \"\");\n", $c, $rust),
     )*].concat()};
 }
 
@@ -61,6 +69,16 @@ fn structures_are_the_same_in_c_and_in_rust() {
         CCase as "baton_case" {}
     };
     assert_eq!(compiles(&all), Ok(()));
+    let all = values! {
+        life::ENDED => "BATON_STINT_ENDED",
+        life::IDLE => "BATON_STINT_IDLE",
+        life::TIME_IS_UP => "BATON_STINT_TIME_IS_UP",
+        u64::MAX => "BATON_NO_DEADLINE",
+    };
+    assert_eq!(
+        compiles(&all.replace("18446744073709551615", "18446744073709551615u")),
+        Ok(())
+    );
     let wrong = compiles("_Static_assert(sizeof(struct baton_wake) == 1, \"\");");
     assert!(wrong.is_err(), "the compiler checks nothing");
 }

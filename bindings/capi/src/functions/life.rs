@@ -3,7 +3,8 @@
 use super::{CSpawn, asked_options, write_message};
 use crate::guest::{CGuest, CTable};
 use baton_core::sched::Priority;
-use baton_core::vm::{Inside, Vm};
+use baton_core::vm::{Inside, StintEnd, StintRefused, Vm};
+use baton_sys::clock::Instant;
 use baton_sys::{gate, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
@@ -94,6 +95,9 @@ unsafe extern "C" fn baton_vm_run(vm: *const Vm) -> c_int {
     if vm.is_stopped() {
         return -libc::ESHUTDOWN;
     }
+    if vm.threads() > 0 {
+        return -libc::EINVAL;
+    }
     vm.run();
     // SAFETY: null is always right.
     unsafe { signals::preempt_this_thread_by(ptr::null()) };
@@ -116,7 +120,47 @@ unsafe fn shared(vm: *const Vm) -> Arc<Vm> {
 fn outcome(vm: &Vm) -> c_int {
     match vm.has_deadlocked() {
         true => -libc::EDEADLK,
-        false => 0,
+        false => ENDED,
+    }
+}
+
+/// `enum baton_stint`.
+pub(super) const ENDED: c_int = 0;
+pub(super) const IDLE: c_int = 1;
+pub(super) const TIME_IS_UP: c_int = 2;
+
+/// Runs a VM on the calling thread for one stint of a host's loop.
+///
+/// # Safety
+/// `vm` is of `baton_vm_new`, and was not freed.
+// SAFETY: the only definition of this symbol, with the signature of `baton/guest.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_vm_run_until(vm: *const Vm, deadline: u64) -> c_int {
+    // SAFETY: the caller's condition.
+    let vm = unsafe { shared(vm) };
+    let stint = match vm.run_until(Instant::from_nanos(deadline)) {
+        Ok(stint) => stint,
+        Err(StintRefused::InsideVm) => return -libc::EBUSY,
+        Err(StintRefused::OtherThread) => return -libc::EPERM,
+        Err(StintRefused::Run) => return -libc::EINVAL,
+        Err(StintRefused::Simulated) => return -libc::ENOTSUP,
+    };
+    // SAFETY: null is always right.
+    unsafe { signals::preempt_this_thread_by(ptr::null()) };
+    match stint {
+        StintEnd::Idle(_) => IDLE,
+        StintEnd::TimeIsUp => TIME_IS_UP,
+        StintEnd::Ended => outcome(&vm),
+    }
+}
+
+bridge_from_anywhere! {
+    fn baton_vm_descriptor(vm) -> c_int {
+        vm.descriptor()
+    }
+
+    fn baton_vm_next_deadline(vm) -> u64 {
+        vm.next_stint().map_or(u64::MAX, Instant::as_nanos)
     }
 }
 
@@ -132,6 +176,8 @@ unsafe extern "C" fn baton_vm_free(vm: *const Vm) -> c_int {
     }
     // SAFETY: the caller's condition.
     let vm = unsafe { Arc::from_raw(vm) };
+    // A host that frees its VM between two stints does not need it any more.
+    vm.end_between_stints();
     match Arc::try_unwrap(vm) {
         Ok(_) => 0,
         Err(vm) => {
