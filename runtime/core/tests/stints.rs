@@ -480,3 +480,15 @@ fn a_deadlock_is_reported_once_not_in_each_stint() {
     assert_eq!(mock.deadlocks.load(Ordering::Relaxed), 1);
     assert!(vm.end_between_stints());
 }
+
+#[test]
+fn an_observer_sees_a_vm_between_two_stints_although_its_host_is_busy() {
+    let Finished { vm, .. } = hosted(|_| {}, |main| main.sleep_until(WITHOUT_LIMIT));
+    assert!(matches!(stint(&vm, WITHOUT_LIMIT), StintEnd::Idle(_)));
+    let observed = Arc::clone(&vm);
+    let observer = std::thread::spawn(move || {
+        observed.look(Duration::from_secs(60), |view| view.sched().iter().count())
+    });
+    assert_eq!(observer.join().expect("it looks, and ends"), Ok(1));
+    assert!(vm.end_between_stints());
+}

@@ -1,10 +1,11 @@
 //! Looks: any native thread reads the state of a VM, without being one of its threads.
 //!
-//! A *look* is a function on a [`View`]. It runs in one of two places, whichever comes first:
+//! A *look* is a function on a [`View`]. It runs in one of these places, whichever comes first:
 //!
 //! | where | on which thread | when |
 //! |---|---|---|
 //! | beside a foreign call that has the VM | the one that looks | at once |
+//! | between two stints of a host's loop | the one that looks | at once |
 //! | at a safepoint, or in an idle owner's loop | the owner's | soon, unless the guest keeps the VM |
 //!
 //! In the first case the VM is taken from the call as in a retake, but no other thread gets it.
@@ -24,6 +25,7 @@
 use crate::sched::{CarrierId, KillOutcome, ProcessId, Scheduler, ThreadNames};
 use crate::spin::Tally;
 use crate::time_buckets::TimeBuckets;
+use crate::vm::lock::state::LockState;
 use crate::vm::{Context, Inner, Inside, TimeUsed, Vm, request};
 use baton_sys::clock::Instant;
 use baton_sys::gate::Take;
@@ -349,6 +351,11 @@ impl Vm {
         if self.has_ended() || !self.retaking.load(Ordering::Relaxed) {
             return false;
         }
+        if self.host.is_between() {
+            // Nobody is inside, and a stint begins under this mutex.
+            self.look_with_nobody_inside(&mut state, None);
+            return true;
+        }
         let Some(owner) = state.owner.filter(|_| state.owner_has_come) else {
             return false;
         };
@@ -362,11 +369,15 @@ impl Vm {
         if seen & 1 == 0 || self.take_from(gate, seen) == Take::GaveUp {
             return false;
         }
+        self.look_with_nobody_inside(&mut state, caller);
+        true
+    }
+
+    fn look_with_nobody_inside(&self, state: &mut LockState, caller: Option<ThreadHandle>) {
         // AcqRel: pairs with the release in `request`; before the list is taken, as the owner does.
         // Left set, it would look like work for which a call should be retaken.
         self.requests.fetch_and(!request::LOOK, Ordering::AcqRel);
-        self.with_mutex_held(&mut state, |inner, _| self.serve_looks(inner, caller));
-        true
+        self.with_mutex_held(state, |inner, _| self.serve_looks(inner, caller));
     }
 
     fn serve_looks(&self, inner: &mut Inner, caller: Option<ThreadHandle>) {
