@@ -1,5 +1,6 @@
 //! A guest that is a table of functions in C: `struct baton_guest`.
 
+use crate::functions::gate::{check_return_of_run, in_callback};
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{Inside, Vm};
@@ -91,6 +92,7 @@ impl Guest for CGuest {
         if let Some(run) = self.table.run {
             // SAFETY: on the process's stack, inside the VM.
             unsafe { run(self.guest, &raw const *vm, process.to_bits(), user_data) };
+            check_return_of_run();
         }
         vm
     }
@@ -100,15 +102,16 @@ impl Guest for CGuest {
         // it from the thread that it returns on.
         unsafe { preempt_this_thread_by(&raw const self.target) };
         if let Some(switched) = self.table.switched {
+            let (from, to) = (from.unwrap_or(0), to.unwrap_or(0));
             // SAFETY: the caller owns the VM, and is on the thread that switches.
-            unsafe { switched(self.guest, from.unwrap_or(0), to.unwrap_or(0)) };
+            in_callback("switched", || unsafe { switched(self.guest, from, to) });
         }
     }
 
     fn retake_policy(&self, user_data: usize) -> RetakePolicy {
         let policy = self.table.retake_policy.map(|policy| {
             // SAFETY: the process is outside, and the VM was taken from it.
-            unsafe { policy(self.guest, user_data) }
+            in_callback("retake_policy", || unsafe { policy(self.guest, user_data) })
         });
         match policy {
             Some(STAY) => RetakePolicy::Stay,
@@ -121,14 +124,16 @@ impl Guest for CGuest {
     fn warn_blocked(&self, user_data: usize) {
         if let Some(warn) = self.table.warn_stalled {
             // SAFETY: as for `retake_policy`.
-            unsafe { warn(self.guest, user_data) };
+            in_callback("warn_stalled", || unsafe { warn(self.guest, user_data) });
         }
     }
 
     fn request_safepoint(&self, user_data: usize) {
         if let Some(request) = self.table.request_safepoint {
             // SAFETY: the process lives and does not run. The caller owns the VM.
-            unsafe { request(self.guest, user_data) };
+            in_callback("request_safepoint", || unsafe {
+                request(self.guest, user_data);
+            });
         }
     }
 

@@ -95,6 +95,43 @@ fn entering_from_a_foreign_thread_ends_with_a_message() {
 }
 
 #[test]
+fn yielding_outside_ends_with_a_message() {
+    ends_with("yield_outside", "baton_yield was called outside the VM");
+}
+
+#[test]
+fn yielding_on_a_foreign_thread_ends_with_a_message() {
+    let message = "baton_yield was called by a thread that runs no process";
+    ends_with("yield_from_elsewhere", message);
+}
+
+#[test]
+fn a_process_that_ends_outside_ends_with_a_message() {
+    ends_with("end_outside", "the guest's `run` returned outside the VM");
+}
+
+#[test]
+fn switching_in_a_callback_ends_with_a_message() {
+    let message = "baton_yield was called in the guest's `switched`";
+    ends_with("switch_in_callback", message);
+}
+
+#[test]
+fn leaving_a_section_that_was_not_entered_ends_with_a_message() {
+    ends_with("leave_section", "that was not entered");
+}
+
+#[test]
+fn a_wait_in_a_critical_section_is_refused() {
+    succeeds("wait_in_section");
+}
+
+#[test]
+fn a_first_process_of_a_vm_that_runs_ends_with_a_message() {
+    ends_with("spawn_first_late", "a VM that does not run yet");
+}
+
+#[test]
 fn a_deadlock_ends_with_a_message() {
     ends_with("wait_for_ever", "no process can ever run again");
 }
