@@ -126,6 +126,37 @@ static void loop(baton_vm *vm, uint64_t self, void *argument) {
   baton_stop(vm);
 }
 
+static int may_return, has_returned;
+
+static void call_until_told(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_leave(vm);
+  while (!__atomic_load_n(&may_return, __ATOMIC_ACQUIRE)) usleep(100);
+  baton_enter(vm);
+  __atomic_store_n(&has_returned, 1, __ATOMIC_RELAXED);
+}
+
+/* A loop without end lets a call that returns run, if it only asks baton_wants_safepoint. */
+static void ask_in_loop(baton_vm *vm, uint64_t self, void *argument) {
+  struct body other = {call_until_told, NULL};
+  int round;
+  (void)self;
+  (void)argument;
+  alarm(100); /* no machine needs that long */
+  for (round = 0; round < 30; round++) {
+    uint64_t process = spawn(vm, &other);
+    may_return = has_returned = 0;
+    baton_yield(vm);
+    __atomic_store_n(&may_return, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&has_returned, __ATOMIC_RELAXED))
+      if (baton_wants_safepoint(vm)) baton_safepoint(vm);
+    baton_join(vm, process, BATON_FOREVER);
+    baton_forget(vm, process);
+  }
+  baton_stop(vm);
+}
+
 static void *wake(void *waker) {
   baton_waker_wake((const struct baton_waker *)waker);
   return NULL;
@@ -246,7 +277,8 @@ static void wait_for_ever(baton_vm *vm, uint64_t self, void *argument) {
 static const struct {
   const char *name;
   void (*run)(baton_vm *vm, uint64_t self, void *argument);
-} CASES[] = {{"everything", everything}, {"call", call}, {"loop", loop}, {"be_woken", be_woken},
+} CASES[] = {{"everything", everything}, {"call", call}, {"loop", loop},
+    {"ask_in_loop", ask_in_loop}, {"be_woken", be_woken},
     {"leave_twice", leave_twice}, {"enter_twice", enter_twice},
     {"enter_from_elsewhere", enter_from_elsewhere}, {"yield_outside", yield_outside},
     {"yield_from_elsewhere", yield_from_elsewhere}, {"end_outside", end_outside},
