@@ -1,8 +1,8 @@
 //! The functions of `baton.h`, which a guest in C calls.
 //!
 //! Each takes the executor as a pointer. They are called inside the VM, unless `baton.h` says
-//! otherwise; `gate::inside` relies on that, and checks it in debug builds. None of them unwinds or jumps. The functions for
-//! synchronization objects and timers are in `objects`.
+//! otherwise; `gate::inside` relies on that, and checks it in debug builds. None of them unwinds or
+//! jumps. The functions for synchronization objects and timers are in `objects`.
 
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
