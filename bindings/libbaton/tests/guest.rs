@@ -74,8 +74,8 @@ fn a_loop_without_end_is_preempted() {
     succeeds("loop");
 }
 
-/// A request that came too early for the slice was repeated by a signal alone. A guest that does not
-/// arm a poll of its own never saw it.
+/// A request that came too early for the slice was repeated by a signal alone. A guest without a
+/// poll of its own never saw it.
 #[test]
 fn a_loop_that_only_asks_for_requests_lets_calls_return() {
     succeeds("ask_in_loop");
