@@ -67,6 +67,7 @@ pages! {
     reference_inspect = "reference-inspect.md",
     reference_cluster = "reference-cluster.md",
     reference_vm = "reference-vm.md",
+    reference_header = "reference-header.md",
     glossary = "glossary.md",
 }
 
