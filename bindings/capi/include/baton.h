@@ -1,8 +1,8 @@
 /*
 ** The runtime for an interpreter that is written in C, the *guest*.
 **
-** baton/guest.h has what such a guest gives to the runtime,
-    and a VM's life. This file has the rest.
+** baton/guest.h has what such a guest gives to the runtime, and a VM's life. This file has the
+** rest.
 ** Processes and objects are named by the scheduler's ids, which are never 0. Times are in
 ** nanoseconds.
 **
@@ -59,6 +59,7 @@ typedef int64_t baton_timeout;
 
 /* The monotonic clock. In a simulated run, the simulated one. */
 BATON_ANY_THREAD uint64_t baton_now(void);
+/* BATON_DONE: the time has come. BATON_KILLED: the process must end. */
 BATON_INSIDE struct baton_wake baton_sleep_until(const baton_vm *vm, uint64_t deadline);
 /* Moves all deadlines and timers into the future, as if the time had stood still so long. */
 BATON_INSIDE void baton_postpone(const baton_vm *vm, uint64_t nanoseconds);
@@ -107,10 +108,11 @@ struct baton_last_account {
   struct baton_time_used time;
   int priority;
 };
-/* The last call of the running process: it has ended, and the runtime is about to return from it.
-   Its id is stale then. */
+/* The last call of the running process: it has ended, and `run` is about to return. The runtime
+   forgets the process then. Its id is stale: a join of it returns at once, a kill does nothing. */
 BATON_INSIDE struct baton_last_account baton_end(const baton_vm *vm);
-/* Forgets a process that has ended otherwise, or never begins. */
+/* Forgets a process that has ended without baton_end, or never begins. Until then the runtime keeps
+   what baton_user_data and baton_time_used say. */
 BATON_INSIDE void baton_forget(const baton_vm *vm, uint64_t process);
 /* Ends a process that has not run yet. Returns 0 if it has. */
 BATON_INSIDE int baton_end_unstarted(const baton_vm *vm, uint64_t process);
@@ -121,6 +123,9 @@ BATON_INSIDE void baton_yield_to(const baton_vm *vm, uint64_t process);
 BATON_INSIDE void baton_give_way(const baton_vm *vm);
 /* Gives back the memory of free C stacks, except of a few hundred: for a full collection. */
 BATON_INSIDE void baton_trim_stacks(const baton_vm *vm);
+/* Lets others run if the runtime wants that. Call it soon after baton_wants_safepoint says so, or
+   after `preempt` was called: a guest may go by either. Others may have run when it returns, and
+   the process may have been killed. */
 BATON_INSIDE void baton_safepoint(const baton_vm *vm);
 /* A safepoint in the middle of a foreign function: others run on other threads meanwhile. */
 BATON_INSIDE void baton_safepoint_in_call(const baton_vm *vm);
@@ -150,7 +155,9 @@ BATON_INSIDE struct baton_wake baton_wait_for_rest(const baton_vm *vm, baton_tim
    2 if the calling process must raise its kill now. */
 BATON_INSIDE int baton_suspend(const baton_vm *vm, uint64_t process);
 BATON_INSIDE int baton_resume(const baton_vm *vm, uint64_t process);
-/* Returns 0 if it is done, 1 if the process is dead, and 2 if it is the calling one. */
+/* Requests the end of a process: see baton_kill_is_due. A process that has not begun begins, and
+   finds it due. Returns 0 if it is done, 1 if the process is dead, and 2 if it is the calling
+   one. */
 BATON_INSIDE int baton_kill(const baton_vm *vm, uint64_t process);
 /* Whether kills of the process are put off. */
 BATON_INSIDE void baton_set_kill_hold(const baton_vm *vm, uint64_t process, int holds);
@@ -218,7 +225,8 @@ BATON_INSIDE void baton_bind(
 BATON_INSIDE void baton_bound_to(const baton_vm *vm, uint64_t process, char *name, size_t size);
 /* Whether the process can continue on the calling thread only. */
 BATON_INSIDE void baton_set_pinned(const baton_vm *vm, uint64_t process, int pinned);
-/* Ends the VM. The calling process runs on until it ends. */
+/* Ends the VM. The calling process runs on until it ends. baton_vm_run returns then, but not while
+   its thread is in a foreign call of another process. To end the program at once, call exit. */
 BATON_INSIDE void baton_stop(const baton_vm *vm);
 
 /* Asks the guest's `signalled` to be called inside the VM soon. */
@@ -554,10 +562,10 @@ struct baton_watch {
 /* How often the owner has looked for ready descriptors. */
 BATON_ANY_THREAD uint64_t baton_harvests(const baton_vm *vm);
 /*
-** Waits until one of the descriptors may be ready. `harvests` was read from baton_harvests before
-** the system call that would have blocked. With `keep`, registrations last until
-** baton_descriptor_closes; without, each wait makes them anew. Returns a baton_reason, or a
-** negative number if a descriptor cannot be waited for.
+** Waits until one of the descriptors may be ready. The system call may still find nothing: then
+** begin anew. `harvests` was read from baton_harvests before the system call that would have
+** blocked. With `keep`, registrations last until baton_descriptor_closes; without, each wait makes
+** them anew. Returns a baton_reason, or a negative number if a descriptor cannot be waited for.
 */
 BATON_INSIDE int baton_await_ready(const baton_vm *vm, const struct baton_watch *watches,
     size_t count,

@@ -1,14 +1,14 @@
 //! The functions of `baton.h`, which a guest in C calls.
 //!
 //! Each takes the executor as a pointer. They are called inside the VM, unless `baton.h` says
-//! otherwise; `Inside::assume` relies on that. None of them unwinds or jumps. The functions for
-//! synchronization objects and timers are in `objects`.
+//! otherwise; `gate::inside` relies on that, and checks it in debug builds. None of them unwinds or
+//! jumps. The functions for synchronization objects and timers are in `objects`.
 
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
     SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
 };
-use baton_core::vm::{ForeignCall, Inside, Offloaded, Spawned, TimeUsed, Vm};
+use baton_core::vm::{ForeignCall, Offloaded, Spawned, TimeUsed, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
 use std::ffi::{c_char, c_int};
@@ -127,7 +127,7 @@ macro_rules! bridge {
         #[unsafe(no_mangle)]
         extern "C" fn $name($vm: &Vm $(, $argument: $type)*) $(-> $result)? {
             // SAFETY: the C half calls this inside the VM (`baton.h`).
-            let $vm = unsafe { Inside::assume($vm) };
+            let $vm = unsafe { $crate::functions::gate::inside($vm, stringify!($name)) };
             $body
         }
     )*};
@@ -151,7 +151,7 @@ macro_rules! bridge_from_anywhere {
 mod commands;
 mod descriptors;
 mod dict;
-mod gate;
+pub(crate) mod gate;
 #[cfg(test)]
 mod layout;
 mod life;
@@ -447,7 +447,7 @@ unsafe extern "C" fn baton_spawn(
     size: usize,
 ) -> u64 {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_spawn") };
     // SAFETY: the caller's condition.
     let asked = unsafe { &*options };
     let (options, stack_size, when) = asked_options(asked, || {
@@ -482,7 +482,7 @@ unsafe extern "C" fn baton_stack_bounds(
     high: *mut usize,
 ) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_stack_bounds") };
     let bounds = process(pid).and_then(|pid| Some((vm.stack_guard(pid)?, vm.stack_bounds(pid)?)));
     if let Some((below, (bottom, top))) = bounds {
         // SAFETY: the caller's condition.
@@ -502,7 +502,7 @@ unsafe extern "C" fn baton_stack_bounds(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_list(vm: &Vm, records: *mut usize, capacity: usize) -> usize {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_list") };
     vm.sched(|sched| {
         let mut count = 0;
         for pid in sched.iter() {
@@ -536,7 +536,7 @@ extern "C" fn baton_hold_least() -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn baton_replenish_for_object(vm: &Vm, channel: u64) -> c_int {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_replenish_for_object") };
     let channel = ChannelId::from_bits(channel);
     let make_room = |sched: &mut Scheduler<_>| {
         sched.make_room() && channel.is_none_or(|channel| sched.channel_make_room(channel))

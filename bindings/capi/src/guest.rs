@@ -1,11 +1,14 @@
 //! A guest that is a table of functions in C: `struct baton_guest`.
 
+use crate::functions::gate::{check_return_of_run, in_callback};
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{Inside, Vm};
+use baton_sys::gate;
 use baton_sys::signals::{PreemptTarget, preempt_this_thread_by};
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// `struct baton_guest`.
@@ -57,12 +60,37 @@ impl CTable {
     }
 }
 
+/// What the signal handler calls for a guest.
+struct PreemptCall {
+    preempt: extern "C" fn(*mut c_void),
+    guest: *mut c_void,
+}
+
+// SAFETY: the pointer is only handed back to the guest's function, in the signal handler of the
+// thread that runs a process of its VM.
+unsafe impl Send for PreemptCall {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for PreemptCall {}
+
+/// Makes `baton_wants_safepoint` say yes, and arms the guest's poll. A guest may use either of
+/// them. A request that is repeated comes by the signal alone.
+extern "C" fn preempt(call: *mut c_void) {
+    let here = gate::here();
+    if here.value() & 1 == 0 {
+        here.set_attention();
+    }
+    // SAFETY: the call is that of the VM whose process runs on this thread, and lives as long.
+    let call = unsafe { &*call.cast::<PreemptCall>() };
+    (call.preempt)(call.guest);
+}
+
 /// The guest of one VM.
 pub(crate) struct CGuest {
     table: CTable,
     guest: *mut c_void,
-    /// What preempts on the VM's threads.
+    /// What preempts on the VM's threads. Its argument is `_call`.
     target: PreemptTarget,
+    _call: Arc<PreemptCall>,
 }
 
 // SAFETY: the pointer is only handed back to the guest's functions, which `baton.h` says may be
@@ -74,14 +102,19 @@ unsafe impl Sync for CGuest {}
 impl CGuest {
     /// `None` if the table has no `preempt`.
     pub(crate) fn new(table: CTable, guest: *mut c_void) -> Option<CGuest> {
-        let target = PreemptTarget {
+        let call = Arc::new(PreemptCall {
             preempt: table.preempt?,
-            argument: guest,
+            guest,
+        });
+        let target = PreemptTarget {
+            preempt,
+            argument: Arc::as_ptr(&call).cast_mut().cast(),
         };
         Some(CGuest {
             table,
             guest,
             target,
+            _call: call,
         })
     }
 }
@@ -91,6 +124,7 @@ impl Guest for CGuest {
         if let Some(run) = self.table.run {
             // SAFETY: on the process's stack, inside the VM.
             unsafe { run(self.guest, &raw const *vm, process.to_bits(), user_data) };
+            check_return_of_run();
         }
         vm
     }
@@ -100,15 +134,16 @@ impl Guest for CGuest {
         // it from the thread that it returns on.
         unsafe { preempt_this_thread_by(&raw const self.target) };
         if let Some(switched) = self.table.switched {
+            let (from, to) = (from.unwrap_or(0), to.unwrap_or(0));
             // SAFETY: the caller owns the VM, and is on the thread that switches.
-            unsafe { switched(self.guest, from.unwrap_or(0), to.unwrap_or(0)) };
+            in_callback("switched", || unsafe { switched(self.guest, from, to) });
         }
     }
 
     fn retake_policy(&self, user_data: usize) -> RetakePolicy {
         let policy = self.table.retake_policy.map(|policy| {
             // SAFETY: the process is outside, and the VM was taken from it.
-            unsafe { policy(self.guest, user_data) }
+            in_callback("retake_policy", || unsafe { policy(self.guest, user_data) })
         });
         match policy {
             Some(STAY) => RetakePolicy::Stay,
@@ -121,14 +156,16 @@ impl Guest for CGuest {
     fn warn_blocked(&self, user_data: usize) {
         if let Some(warn) = self.table.warn_stalled {
             // SAFETY: as for `retake_policy`.
-            unsafe { warn(self.guest, user_data) };
+            in_callback("warn_stalled", || unsafe { warn(self.guest, user_data) });
         }
     }
 
     fn request_safepoint(&self, user_data: usize) {
         if let Some(request) = self.table.request_safepoint {
             // SAFETY: the process lives and does not run. The caller owns the VM.
-            unsafe { request(self.guest, user_data) };
+            in_callback("request_safepoint", || unsafe {
+                request(self.guest, user_data);
+            });
         }
     }
 

@@ -40,8 +40,10 @@ static void run(void *guest, baton_vm *vm, uint64_t process, uintptr_t user_data
 
 static void preempt(void *guest) { __atomic_store_n((int *)guest, 1, __ATOMIC_RELAXED); }
 
+static void switched(void *guest, uintptr_t from, uintptr_t to);
+
 static const struct baton_guest TABLE = {
-    sizeof TABLE, run, preempt, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    sizeof TABLE, run, preempt, switched, NULL, NULL, NULL, NULL, NULL, NULL};
 
 static void add_in_turns(baton_vm *vm, uint64_t self, void *argument) {
   int *sum = (int *)argument;
@@ -124,6 +126,37 @@ static void loop(baton_vm *vm, uint64_t self, void *argument) {
   baton_stop(vm);
 }
 
+static int may_return, has_returned;
+
+static void call_until_told(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_leave(vm);
+  while (!__atomic_load_n(&may_return, __ATOMIC_ACQUIRE)) usleep(100);
+  baton_enter(vm);
+  __atomic_store_n(&has_returned, 1, __ATOMIC_RELAXED);
+}
+
+/* A loop without end lets a call that returns run, if it only asks baton_wants_safepoint. */
+static void ask_in_loop(baton_vm *vm, uint64_t self, void *argument) {
+  struct body other = {call_until_told, NULL};
+  int round;
+  (void)self;
+  (void)argument;
+  alarm(100); /* no machine needs that long */
+  for (round = 0; round < 30; round++) {
+    uint64_t process = spawn(vm, &other);
+    may_return = has_returned = 0;
+    baton_yield(vm);
+    __atomic_store_n(&may_return, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&has_returned, __ATOMIC_RELAXED))
+      if (baton_wants_safepoint(vm)) baton_safepoint(vm);
+    baton_join(vm, process, BATON_FOREVER);
+    baton_forget(vm, process);
+  }
+  baton_stop(vm);
+}
+
 static void *wake(void *waker) {
   baton_waker_wake((const struct baton_waker *)waker);
   return NULL;
@@ -169,6 +202,73 @@ static void enter_from_elsewhere(baton_vm *vm, uint64_t self, void *argument) {
   pthread_join(thread, NULL);
 }
 
+static void yield_outside(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_leave(vm);
+  baton_yield(vm);
+}
+
+static void *yield(void *vm) {
+  baton_yield((const baton_vm *)vm);
+  return NULL;
+}
+
+static void yield_from_elsewhere(baton_vm *vm, uint64_t self, void *argument) {
+  pthread_t thread;
+  (void)self;
+  (void)argument;
+  pthread_create(&thread, NULL, yield, vm);
+  pthread_join(thread, NULL);
+}
+
+static void end_outside(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_leave(vm);
+}
+
+/* Not NULL: `switched` makes a switch of its own. */
+static baton_vm *yields_in_switch;
+
+static void switched(void *guest, uintptr_t from, uintptr_t to) {
+  (void)guest;
+  (void)from;
+  (void)to;
+  if (yields_in_switch != NULL) baton_yield(yields_in_switch);
+}
+
+static void switch_in_callback(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  yields_in_switch = vm;
+  baton_sleep_until(vm, baton_now() + 1000000);
+}
+
+static void leave_section(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_leave_critical(vm);
+}
+
+/* A wait in a critical section is refused, in all builds. */
+static void wait_in_section(baton_vm *vm, uint64_t self, void *argument) {
+  (void)self;
+  (void)argument;
+  baton_enter_critical(vm);
+  expect(baton_sleep_until(vm, baton_now() + 1000000).reason == BATON_FORBIDDEN, "a refusal");
+  baton_leave_critical(vm);
+  baton_stop(vm);
+}
+
+static void spawn_first_late(baton_vm *vm, uint64_t self, void *argument) {
+  struct baton_spawn_options options;
+  (void)self;
+  (void)argument;
+  memset(&options, 0, sizeof options);
+  baton_spawn_first(vm, &options, message, sizeof message);
+}
+
 static void wait_for_ever(baton_vm *vm, uint64_t self, void *argument) {
   (void)argument;
   baton_suspend(vm, self);
@@ -207,10 +307,14 @@ static void be_outlasted(baton_vm *vm, uint64_t self, void *argument) {
 static const struct {
   const char *name;
   void (*run)(baton_vm *vm, uint64_t self, void *argument);
-} CASES[] = {{"everything", everything}, {"call", call}, {"loop", loop}, {"be_woken", be_woken},
+} CASES[] = {{"everything", everything}, {"call", call}, {"loop", loop},
+    {"ask_in_loop", ask_in_loop}, {"be_woken", be_woken},
     {"leave_twice", leave_twice}, {"enter_twice", enter_twice},
-    {"enter_from_elsewhere", enter_from_elsewhere}, {"wait_for_ever", wait_for_ever},
-    {"be_outlasted", be_outlasted}};
+    {"enter_from_elsewhere", enter_from_elsewhere}, {"yield_outside", yield_outside},
+    {"yield_from_elsewhere", yield_from_elsewhere}, {"end_outside", end_outside},
+    {"switch_in_callback", switch_in_callback}, {"leave_section", leave_section},
+    {"wait_in_section", wait_in_section}, {"spawn_first_late", spawn_first_late},
+    {"wait_for_ever", wait_for_ever}, {"be_outlasted", be_outlasted}};
 
 static void refuse_bad_tables(void) {
   struct baton_guest bad = TABLE;

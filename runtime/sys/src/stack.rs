@@ -32,6 +32,7 @@ use crate::memory;
 
 mod pool;
 mod slots;
+mod valgrind;
 
 pub use pool::{MapLimitNear, StackPool, StackStats};
 
@@ -200,6 +201,11 @@ impl Stack {
     /// page boundary.
     fn extent(&self) -> usize {
         (self.guard + self.size).next_multiple_of(memory::page_size())
+    }
+
+    /// The end of the slot or mapping.
+    fn extent_end(&self) -> usize {
+        self.base.as_ptr() as usize + self.extent()
     }
 
     /// Bytes from the top down to the lowest page with physical memory. That is the most that was

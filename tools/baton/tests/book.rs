@@ -61,11 +61,13 @@ pages! {
     other_cores = "other-cores.md",
     what_can_be_sent = "what-can-be-sent.md",
     more_machines = "more-machines.md",
+    guests = "guests.md",
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",
     reference_cluster = "reference-cluster.md",
     reference_vm = "reference-vm.md",
+    reference_header = "reference-header.md",
     glossary = "glossary.md",
 }
 

@@ -2,10 +2,12 @@
 //!
 //! The manual page and the shells' completions come from the text of `baton --help`, in the
 //! interpreter's `command_line.c`. The reference pages of the book come from the definitions that
-//! editors read. A test of this crate fails if a generated file is not up to date.
+//! editors read, and from the comments of the C header. A test of this crate fails if a generated
+//! file is not up to date.
 
 mod completions;
 mod definitions;
+mod header;
 mod help;
 mod man;
 mod reference;
@@ -41,6 +43,11 @@ const REFERENCES: [(&str, &str, &str); 5] = [
     ),
     ("baton.vm", "vm.lua", "docs/book/src/reference-vm.md"),
 ];
+
+/// The C headers, in the order of their page in the book.
+const HEADERS: &str = "bindings/capi/include";
+const IN_ORDER: [&str; 2] = ["baton/guest.h", "baton.h"];
+const PAGE_OF_HEADERS: &str = "docs/book/src/reference-header.md";
 
 /// A generated file: its path in the repository, and its text.
 type Generated = (String, String);
@@ -87,7 +94,18 @@ fn generate() -> Result<Vec<Generated>, String> {
         .into_iter()
         .map(Ok)
         .chain(REFERENCES.map(reference))
+        .chain([headers()])
         .collect()
+}
+
+fn headers() -> Result<Generated, String> {
+    let mut all = Vec::new();
+    for name in IN_ORDER {
+        let text = std::fs::read_to_string(workspace::root().join(HEADERS).join(name))
+            .map_err(|why| format!("cannot read {HEADERS}/{name}: {why}"))?;
+        all.push((name, text));
+    }
+    Ok((PAGE_OF_HEADERS.to_owned(), header::page(&all)?))
 }
 
 fn reference((module, source, page): (&str, &str, &str)) -> Result<Generated, String> {

@@ -63,9 +63,10 @@ usage: cargo xtask <command>
                           make archives and packages for Debian, pip and npm that run with an
                           older C library, and try them; --target: for x86_64 or aarch64 only;
                           --twice: build again, and compare every byte
-  install --prefix DIR [--libdir DIR]
+  install --prefix DIR [--libdir DIR] [--debug]
                           install the library for interpreters in C: headers, libbaton.a,
-                          libbaton.so.0 and a file for pkg-config
+                          libbaton.so.0, what pkg-config needs, and baton-conformance;
+                          --debug: a build that ends the program at a guest's mistakes
   mutants [--only TEXT] [--shard K/N]
                           put faults into the sources, each of which a test must notice;
                           --only: those whose name or file contains TEXT;

@@ -58,7 +58,8 @@ struct baton_guest {
      baton_safepoint when baton_wants_safepoint says so, and return soon once baton_kill_is_due. */
   void (*run)(void *guest, baton_vm *vm, uint64_t process, uintptr_t user_data);
   /* Makes the interpreter on this thread call baton_safepoint soon: arm your poll. Called in a
-     signal handler, perhaps late, twice or in a foreign call. Only on threads that run this VM. */
+     signal handler, perhaps late, twice or in a foreign call. Only on threads that run this VM. A
+     guest that asks baton_wants_safepoint needs no poll of its own, and does nothing here. */
   void (*preempt)(void *guest);
   /* Exchanges what the guest keeps per thread. 0 stands for the thread's own loop. Inside, as part
      of each switch: call no function of the runtime. */

@@ -1,8 +1,8 @@
 //! Waiting for descriptors.
 
-use super::CWake;
+use super::{CWake, gate};
 use baton_core::sched::{Deadline, Readiness, Wake, Watch};
-use baton_core::vm::{Inside, Keep, Vm};
+use baton_core::vm::{Keep, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
 use std::ffi::{c_int, c_uint, c_void};
@@ -52,7 +52,7 @@ unsafe extern "C" fn baton_await_ready(
     until: u64,
 ) -> c_int {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_await_ready") };
     if reserve::is_short() && !reserve::replenish() {
         return CANNOT_WAIT;
     }
@@ -92,7 +92,7 @@ unsafe extern "C" fn baton_wait_ready(
     argument: *mut c_void,
 ) -> c_int {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_wait_ready") };
     if reserve::is_short() && !reserve::replenish() {
         return CANNOT_WAIT;
     }
@@ -122,7 +122,7 @@ extern "C" fn baton_harvests(vm: &Vm) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn baton_descriptor_news(vm: &Vm, descriptor: u32) -> i64 {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_descriptor_news") };
     vm.descriptor_news(descriptor).map_or(-1, |news| {
         i64::from(news.of_more) << 32 | i64::from(news.events)
     })
@@ -132,7 +132,7 @@ extern "C" fn baton_descriptor_news(vm: &Vm, descriptor: u32) -> i64 {
 #[unsafe(no_mangle)]
 extern "C" fn baton_runnable_count(vm: &Vm) -> usize {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_runnable_count") };
     vm.sched(|sched| sched.runnable_count())
 }
 
@@ -140,6 +140,6 @@ extern "C" fn baton_runnable_count(vm: &Vm) -> usize {
 #[unsafe(no_mangle)]
 extern "C" fn baton_descriptor_closes(vm: &Vm, descriptor: u32) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_descriptor_closes") };
     vm.descriptor_closes(descriptor);
 }

@@ -3,13 +3,79 @@
 use super::process;
 use baton_core::vm::{ForeignCall, Inside, Vm};
 use baton_sys::gate;
+use std::cell::Cell;
 use std::ffi::c_int;
+
+thread_local! {
+    /// In debug builds: the callback of the guest's that is running and that may call no function
+    /// of the runtime; empty if there is none.
+    static CALLBACK: Cell<&'static str> = const { Cell::new("") };
+}
 
 /// Ends the program for a mistake of the guest's.
 #[cold]
 fn mistake(what: &str) -> ! {
     eprintln!("baton: {what}");
     std::process::abort();
+}
+
+/// Runs a callback of the guest's that may call no function of the runtime. Debug builds check
+/// that.
+#[inline(always)]
+pub(crate) fn in_callback<R>(name: &'static str, callback: impl FnOnce() -> R) -> R {
+    if !cfg!(debug_assertions) {
+        return callback();
+    }
+    CALLBACK.set(name);
+    let result = callback();
+    CALLBACK.set("");
+    result
+}
+
+/// The token of a guest that calls `function` inside the VM. Debug builds check that it is.
+///
+/// # Safety
+/// As for [`Inside::assume`].
+#[inline(always)]
+pub(super) unsafe fn inside<'vm>(vm: &'vm Vm, function: &str) -> Inside<'vm> {
+    if cfg!(debug_assertions) {
+        check_inside(function);
+    }
+    // SAFETY: the caller's condition.
+    unsafe { Inside::assume(vm) }
+}
+
+fn check_inside(function: &str) {
+    let callback = CALLBACK.get();
+    if !callback.is_empty() {
+        mistake(&format!(
+            "{function} was called in the guest's `{callback}`; expected no call of the runtime \
+             there; do it in the process that runs next"
+        ));
+    }
+    let here = gate::here();
+    if here.value() & 1 == 0 {
+        return;
+    }
+    if here.carrier().is_none() {
+        mistake(&format!(
+            "{function} was called by a thread that runs no process; expected a thread of the VM, \
+             inside; wake processes by a baton_waker from other threads"
+        ));
+    }
+    mistake(&format!(
+        "{function} was called outside the VM; expected a call inside; call baton_enter before"
+    ));
+}
+
+/// In debug builds, checks that the guest's `run` has come back in.
+pub(crate) fn check_return_of_run() {
+    if cfg!(debug_assertions) && gate::here().value() & 1 != 0 {
+        mistake(
+            "the guest's `run` returned outside the VM; expected a baton_enter after each \
+             baton_leave",
+        );
+    }
 }
 
 /// In debug builds, checks that the calling thread runs a process that is inside, or outside.

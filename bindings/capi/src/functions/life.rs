@@ -3,7 +3,7 @@
 use super::{CSpawn, asked_options, write_message};
 use crate::guest::{CGuest, CTable};
 use baton_core::sched::Priority;
-use baton_core::vm::{Inside, StintEnd, StintRefused, Vm};
+use baton_core::vm::{StintEnd, StintRefused, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::{gate, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};

@@ -1,6 +1,6 @@
 //! Synchronization objects and timers. Select is in `select`.
 
-use super::{CWake, deadline, misuse, process, write_message};
+use super::{CWake, deadline, gate, misuse, process, write_message};
 use baton_core::sched::{
     Attempt, BarrierId, Blocker, ChannelId, ConditionId, EventId, FirstLook, FirstWaiter, MutexId,
     RwLockId, Scheduler, SemaphoreId, TimerId, WaitPlace, WaitQueueId, Wake, WakeReason,
@@ -415,7 +415,7 @@ bridge! {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, skipped: *mut u64) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_timer_stats") };
     let stats =
         TimerId::from_bits(timer).and_then(|timer| vm.sched(|sched| sched.timer_stats(timer)));
     if let Some(stats) = stats {
@@ -435,7 +435,7 @@ unsafe extern "C" fn baton_timer_stats(vm: &Vm, timer: u64, fired: *mut u64, ski
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_set_object_name(vm: &Vm, kind: c_int, id: u64, name: *const c_char) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_set_object_name") };
     // SAFETY: the caller's condition.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     if let Some(object) = object(kind, id) {
@@ -457,7 +457,7 @@ unsafe extern "C" fn baton_object_name(
     size: usize,
 ) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_object_name") };
     vm.sched(|sched| {
         let text = object(kind, id)
             .and_then(|object| sched.name_of(object))
@@ -482,7 +482,7 @@ unsafe extern "C" fn baton_closes_cycle(
     size: usize,
 ) -> c_int {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_closes_cycle") };
     let told = vm.sched(|sched| {
         let links = sched.cycle_closed_by(object(kind, id)?)?;
         Some(describe_cycle(sched, vm.wording(), &links))

@@ -1,12 +1,12 @@
 //! Waiting for one of several cases.
 
 use super::shared::{CMessage, CSharedChannel};
-use super::{CWake, deadline, misuse, process, write_message};
+use super::{CWake, deadline, gate, misuse, process, write_message};
 use baton_core::sched::{
     Case, ChannelId, Edition, EventId, MutexId, Readiness, SemaphoreId, TimerId, Wake, WakeReason,
     Watch,
 };
-use baton_core::vm::{Inside, SharedCase, Vm};
+use baton_core::vm::{SharedCase, Vm};
 use std::ffi::{c_char, c_int};
 
 /// `struct baton_case`.
@@ -92,7 +92,7 @@ unsafe extern "C" fn baton_select(
     size: usize,
 ) -> CWake {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_select") };
     // SAFETY: the caller's condition.
     let asked = unsafe { std::slice::from_raw_parts(cases, count) };
     let mut few = [Case::Ready(WakeReason::Closed, 0); FEW];

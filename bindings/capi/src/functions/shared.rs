@@ -4,7 +4,7 @@ use super::{CWake, deadline, write_message};
 use baton_core::sched::{Wake, WakeReason};
 use baton_core::shared::channel::Message;
 use baton_core::shared::{SharedChannel, Words};
-use baton_core::vm::{Inside, Sleeper, Vm, wake_from_outside};
+use baton_core::vm::{Sleeper, Vm, wake_from_outside};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 

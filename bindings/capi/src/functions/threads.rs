@@ -1,6 +1,6 @@
 //! Native threads by name, and what processes wait for.
 
-use super::{process, write_message};
+use super::{gate, process, write_message};
 use baton_core::sched::{ProcessId, SpawnOptions, describe_wait};
 use baton_core::vm::{Inside, Spawned, Vm};
 use baton_sys::thread;
@@ -51,7 +51,7 @@ unsafe extern "C" fn baton_bind(
     size: usize,
 ) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_bind") };
     let Some(pid) = process(pid) else { return };
     // SAFETY: the caller's condition.
     let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str());
@@ -76,7 +76,7 @@ unsafe extern "C" fn baton_bind(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_bound_to(vm: &Vm, pid: u64, name: *mut c_char, size: usize) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_bound_to") };
     let carrier = process(pid).and_then(|pid| vm.sched(|sched| sched.pin(pid)));
     let bound_to = carrier
         .and_then(|carrier| vm.thread_name(carrier))
@@ -93,7 +93,7 @@ unsafe extern "C" fn baton_bound_to(vm: &Vm, pid: u64, name: *mut c_char, size: 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: usize) {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_blocker") };
     let names = vm.thread_names();
     let waits_for =
         process(pid).map(|pid| vm.sched(|sched| describe_wait(sched, vm.wording(), &names, pid)));
@@ -109,7 +109,7 @@ unsafe extern "C" fn baton_blocker(vm: &Vm, pid: u64, text: *mut c_char, size: u
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_thread(vm: &Vm, name: *mut c_char, size: usize) -> c_int {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { Inside::assume(vm) };
+    let vm = &unsafe { gate::inside(vm, "baton_thread") };
     let carrier = vm.current_carrier();
     // SAFETY: the caller's condition.
     unsafe { write_message(name, size, &vm.thread_name(carrier).unwrap_or_default()) };

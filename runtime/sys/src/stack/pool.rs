@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::slots::{Layout, Slots};
 use super::{
     COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError,
+    valgrind,
 };
 use crate::memory;
 
@@ -390,7 +391,9 @@ impl StackPool {
         self.own_mappings += 1;
         self.own_reserved += whole;
         self.look_at_map_limit();
-        Ok(self.layout.stack_at(base, whole, OWN_MAPPING))
+        let stack = self.layout.stack_at(base, whole, OWN_MAPPING);
+        valgrind::register(&stack);
+        Ok(stack)
     }
 
     fn unmap_own(&mut self, stack: Stack) {

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::{COLOUR_STEP, COLOURS, GuardKind, Stack, StackError};
+use super::{COLOUR_STEP, COLOURS, GuardKind, Stack, StackError, valgrind};
 use crate::memory;
 
 const GIBIBYTE: usize = 1 << 30;
@@ -254,7 +254,9 @@ impl Slots {
         self.guarded -= 1;
         self.fresh.start += self.stride;
         self.made += 1;
-        Ok(self.stack_at(base))
+        let stack = self.stack_at(base);
+        valgrind::register(&stack);
+        Ok(stack)
     }
 
     /// Makes the guard of the fresh slot at `base`, and of several more slots if there have been

@@ -39,6 +39,16 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
         probe: Probe::File("/usr/include/lua5.4/lua.h"),
         needed_by: "the tests of rocks that luarocks compiles",
     },
+    Package {
+        name: "pkg-config",
+        probe: Probe::Program("pkg-config", "--version"),
+        needed_by: "the tests of guests in C with the installed library",
+    },
+    Package {
+        name: "valgrind",
+        probe: Probe::Program("valgrind", "--version"),
+        needed_by: "the tests of guests in C for mistakes with memory",
+    },
     module("lua-argparse", "argparse"),
     module("lua-bitop", "bit"),
     module("lua-cliargs", "cliargs"),

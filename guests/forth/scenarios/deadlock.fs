@@ -1,0 +1,1 @@
+." waiting" cr suspend ." resumed" cr

@@ -1,0 +1,1 @@
+." ready" cr 3000 ms ." done" cr

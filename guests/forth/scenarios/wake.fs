@@ -1,0 +1,1 @@
+be-woken ." woken" cr
