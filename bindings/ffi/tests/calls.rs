@@ -296,8 +296,8 @@ fn alignment_and_bit_fields_decide_on_registers() {
          float flagged(union flagged a, float x) {{ return a.f * 100 + x; }}\n\
          double four(struct four a, struct four b, double c, struct four d) {{\n\
          return a.v[0] + 10 * b.v[3] + 100 * c + 1000 * d.v[0] + 10000 * d.v[3]; }}\n\
-         double last(long a, long b, long c, long d, long e, long f, long g, struct even s, int h) \
-         {{ return g + 10 * s.d + 100 * s.i + 1000 * h; }}"
+         double last(long a, long b, long c, long d, long e, long f, long g, struct even s, \
+         int h) {{ return g + 10 * s.d + 100 * s.i + 1000 * h; }}"
     );
     let mut trial = trial(&source, text);
     let even = [double(2.5), int(7), int(0)].concat();
