@@ -133,7 +133,7 @@ pub enum Command {
 }
 
 /// How a durable queue works.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
     /// How many jobs it holds at most. `None`: as it is, or without a limit.
     pub most: Option<u64>,
@@ -145,6 +145,8 @@ pub struct QueueOptions {
     pub dead: Option<String>,
     /// On how many servers it is stored.
     pub replicas: usize,
+    /// How many jobs are fetched before a process asks for them, at most.
+    pub prefetch: usize,
 }
 
 /// How a job ends.

@@ -47,6 +47,10 @@ pub trait Engine {
     /// What has happened next, up to now.
     fn take(&mut self, now: u64) -> Option<Event>;
 
+    /// Takes a job of an open queue that is already here, without asking the server. The answer is
+    /// that of [`Command::Receive`]. `None`: there is none, and the command must ask.
+    fn take_job(&mut self, queue: &str) -> Option<Answer>;
+
     /// A descriptor that is readable when there may be something to take. `None`: see
     /// [`Engine::due`].
     fn descriptor(&self) -> Option<RawFd>;

@@ -77,7 +77,7 @@ struct RawOptions {
 /// | 2 | subscribe | | group | most |
 /// | 3 | request | | | |
 /// | 4 | cancel | | | |
-/// | 5 | open a queue | its name | the dead one | most, ack, tries, replicas |
+/// | 5 | open a queue | its name | the dead one | most, ack, tries, replicas, prefetch |
 /// | 6 | send | the queue | id | delay, patience |
 /// | 7 | receive | the queue | | whether it waits |
 /// | 8, 9, 10 | end a job: done, retry, reject | | why | job, delay |
@@ -94,7 +94,7 @@ struct RawCommand {
     subject: Slice,
     text: Slice,
     payload: Slice,
-    numbers: [f64; 4],
+    numbers: [f64; 5],
 }
 
 /// `struct engine_event`.
@@ -216,6 +216,7 @@ unsafe fn read(raw: &RawCommand) -> Option<Command> {
                 tries: count(2),
                 dead: text,
                 replicas: count(3) as usize,
+                prefetch: count(4) as usize,
             },
         },
         6 => Command::Send {
@@ -388,6 +389,30 @@ unsafe extern "C" fn baton_cluster_take(
     let Some(last) = &connection.last else {
         return 0;
     };
+    // SAFETY: the caller's condition.
+    unsafe { event.write(record(last)) };
+    1
+}
+
+/// Writes an answer with a job that is already here. Returns 0 if there is none.
+///
+/// # Safety
+/// The bytes of the queue's name are readable, and `event` is writable.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_cluster_take_job(
+    connection: &mut Connection,
+    queue: &Slice,
+    event: *mut RawEvent,
+) -> c_int {
+    // SAFETY: the caller's condition.
+    let name = unsafe { std::slice::from_raw_parts(queue.at.cast(), queue.size) };
+    let name = std::str::from_utf8(name).unwrap_or_default();
+    let Some(answer) = connection.engine.take_job(name) else {
+        return 0;
+    };
+    let (ticket, answer) = (0, Ok(answer));
+    let last = connection.last.insert(Event::Answer { ticket, answer });
     // SAFETY: the caller's condition.
     unsafe { event.write(record(last)) };
     1

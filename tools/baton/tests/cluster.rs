@@ -134,6 +134,13 @@ served! {
         a_job_for_which_nobody_waits_any_more_was_not_tried,
         a_job_is_kept_as_long_as_its_holder_lives,
         workers_do_the_jobs,
+        jobs_that_are_fetched_ahead_keep_their_order,
+        nothing_is_fetched_ahead_without_prefetch,
+        what_a_receiver_has_fetched_goes_to_others_when_it_stops,
+        what_a_closed_connection_has_fetched_goes_to_others,
+        a_queue_that_is_opened_again_loses_nothing,
+        a_killed_process_gives_back_a_job_that_was_fetched_ahead,
+        a_job_that_fails_always_does_not_hinder_the_others,
         misuse_is_an_error;
     mod tables from "cluster/tables.lua":
         entries_have_revisions,

@@ -28,6 +28,7 @@ fn options(tries: u64, dead: Option<&str>) -> QueueOptions {
         tries,
         dead: dead.map(str::to_owned),
         replicas: 1,
+        prefetch: 0,
     }
 }
 

@@ -22,6 +22,11 @@ impl Session {
         number
     }
 
+    /// Holds a job no longer.
+    pub(super) fn forget(&self, number: u64) -> Option<Rc<HeldJob>> {
+        self.jobs.borrow_mut().held.remove(&number)
+    }
+
     /// Tells the server of a queue which jobs are still held.
     pub(super) fn extend(&self, queue: &Rc<OpenQueue>) {
         for job in self.jobs.borrow().held.values() {
@@ -42,7 +47,7 @@ impl Session {
     }
 
     pub(super) fn end_job(self: &Rc<Self>, number: u64, end: End) {
-        let Some(job) = self.jobs.borrow_mut().held.remove(&number) else {
+        let Some(job) = self.forget(number) else {
             return;
         };
         match end {
@@ -60,7 +65,7 @@ impl Session {
     /// nobody has seen this one. If that is not possible, it counts.
     pub(super) fn put_aside(self: &Rc<Self>, job: Rc<HeldJob>) {
         let session = Rc::clone(self);
-        self.spawn_detached(async move {
+        self.asides.borrow_mut().spawn_local(async move {
             let before = (job.tries - 1).to_string();
             let id = format!("aside {} {} {before}", job.queue.name, job.sequence);
             let with = headers(&[(TRIES, &before), (WHY, &job.why), ("Nats-Msg-Id", &id)]);
@@ -71,6 +76,13 @@ impl Session {
                 Err(_) => session.put_back(&job, Duration::ZERO),
             }
         });
+    }
+
+    /// Waits until jobs are stored again, for some time.
+    pub(super) async fn await_put_aside(&self) {
+        let mut asides = std::mem::take(&mut *self.asides.borrow_mut());
+        let are_stored = async { while asides.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(ATTEMPT, are_stored).await;
     }
 
     /// Moves a job to the queue of dead ones. It is removed once it is stored there.

@@ -8,12 +8,17 @@
 //! | `sending` | publishes in the order of the commands |
 //! | `requests` | requests of JetStream, and their errors |
 //! | `work` | queues that are open, and jobs that this program holds |
-//! | `queues`, `jobs` | what happens to them |
+//! | `queues` | opening a queue, and sending |
+//! | `receiving` | requests for jobs, and what comes |
+//! | `ahead` | jobs that are fetched before a process asks for them |
+//! | `jobs` | how jobs end |
 //! | `tables` | tables |
 
+mod ahead;
 mod connect;
 mod jobs;
 mod queues;
+mod receiving;
 mod requests;
 mod sending;
 mod session;
@@ -24,16 +29,24 @@ mod work;
 pub use connect::Options;
 
 use crate::command::{Command, Ticket};
-use crate::event::{Event, Events};
+use crate::event::{Answer, Event, Events};
 use crate::thread::Thread;
+use ahead::Ahead;
+use baton_sys::forking::ForkMutex;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 /// How many bytes of commands may be in progress. A command that finds more is refused.
 const MOST_BYTES: usize = 64 << 20;
+
+/// For how long the end of a connection waits until jobs that were fetched ahead are given back.
+const GIVING_BACK: Duration = Duration::from_secs(1);
 
 /// What each command counts beside its payload.
 const COMMAND_BYTES: usize = 256;
@@ -42,6 +55,8 @@ const COMMAND_BYTES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) events: Events,
+    /// The jobs that are fetched ahead, by their queues.
+    ahead: ForkMutex<HashMap<String, Arc<ForkMutex<Ahead>>>>,
     /// Bytes of commands that are in progress. Relaxed: a limit, which need not be exact.
     in_progress: AtomicUsize,
     /// Relaxed: a hint. The command finds out by itself.
@@ -65,6 +80,8 @@ impl Drop for Weight {
 pub struct Nats {
     commands: UnboundedSender<(Command, Weight)>,
     shared: Arc<Shared>,
+    /// It is disconnected when the connection has ended.
+    ended: Mutex<Receiver<()>>,
     /// Keeps the thread.
     _thread: Arc<Thread>,
     pid: u32,
@@ -80,13 +97,16 @@ impl Nats {
         let thread = Thread::get()?;
         let shared = Arc::new(Shared {
             events: Events::new()?,
+            ahead: ForkMutex::default(),
             in_progress: AtomicUsize::new(0),
             is_online: AtomicBool::new(false),
             max_payload: AtomicUsize::new(1 << 20),
         });
         let (commands, receiver) = mpsc::unbounded_channel();
         let to_share = Arc::clone(&shared);
+        let (ending, ended) = channel::<()>();
         thread.start(move || async move {
+            let _ending = ending;
             session::run(options, ticket, receiver, &to_share).await;
             to_share.set_online(false);
             to_share.events.put(Event::Closed);
@@ -94,6 +114,7 @@ impl Nats {
         Ok(Nats {
             commands,
             shared,
+            ended: Mutex::new(ended),
             _thread: thread,
             pid: std::process::id(),
         })
@@ -129,6 +150,13 @@ impl crate::Engine for Nats {
         }
     }
 
+    fn take_job(&mut self, queue: &str) -> Option<Answer> {
+        match self.is_ours() {
+            true => self.shared.ahead_of(queue)?.lock().take(Instant::now()),
+            false => None,
+        }
+    }
+
     fn descriptor(&self) -> Option<RawFd> {
         Some(self.shared.events.descriptor())
     }
@@ -153,7 +181,37 @@ impl crate::Engine for Nats {
     }
 }
 
+/// The end of a program must not keep jobs from others that it has only fetched.
+impl Drop for Nats {
+    fn drop(&mut self) {
+        if !self.is_ours() || !self.shared.has_fetched_ahead() {
+            return;
+        }
+        // The session ends with the last sender of commands.
+        drop(std::mem::replace(
+            &mut self.commands,
+            mpsc::unbounded_channel().0,
+        ));
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(GIVING_BACK);
+    }
+}
+
 impl Shared {
+    fn put_ahead(&self, queue: &str, ahead: &Arc<ForkMutex<Ahead>>) {
+        let ahead = Arc::clone(ahead);
+        self.ahead.lock().insert(queue.to_owned(), ahead);
+    }
+
+    fn ahead_of(&self, queue: &str) -> Option<Arc<ForkMutex<Ahead>>> {
+        self.ahead.lock().get(queue).cloned()
+    }
+
+    fn has_fetched_ahead(&self) -> bool {
+        let (all, now) = (self.ahead.lock(), Instant::now());
+        all.values().any(|ahead| ahead.lock().is_in_use(now))
+    }
+
     fn set_online(&self, is_online: bool) {
         if self.is_online.swap(is_online, Ordering::Relaxed) != is_online {
             self.events.put(Event::Online(is_online));

@@ -35,6 +35,7 @@ pub(super) async fn run(
     while let Some((command, weight)) = commands.recv().await {
         session.forget_ended();
         if let Command::Close { ticket } = command {
+            session.end_receiving().await;
             let is_flushed = session.sender.flush().await;
             let answer = match is_flushed {
                 true => Ok(Answer::default()),
@@ -44,6 +45,11 @@ pub(super) async fn run(
             break;
         }
         session.carry_out(command, weight);
+    }
+    // The guest may have dropped it.
+    if !session.queues.borrow().is_empty() {
+        session.end_receiving().await;
+        session.sender.flush().await;
     }
     session.end_all();
 }

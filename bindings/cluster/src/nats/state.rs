@@ -21,8 +21,14 @@ pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) sender: Sender,
     pub(super) queues: RefCell<HashMap<String, Rc<OpenQueue>>>,
+    /// Queues that were opened again with other options. Some may still wait for them.
+    pub(super) replaced: RefCell<Vec<Rc<OpenQueue>>>,
     pub(super) jobs: RefCell<Jobs>,
     pub(super) tables: RefCell<HashMap<String, Store>>,
+    /// The tasks that receive jobs, one of each queue.
+    pub(super) receivers: RefCell<JoinSet<()>>,
+    /// The tasks that store jobs again.
+    pub(super) asides: RefCell<JoinSet<()>>,
     tasks: RefCell<Tasks>,
 }
 
@@ -44,15 +50,26 @@ impl Session {
             online,
             shared: Arc::clone(shared),
             queues: RefCell::default(),
+            replaced: RefCell::default(),
             jobs: RefCell::default(),
             tables: RefCell::default(),
+            receivers: RefCell::default(),
+            asides: RefCell::default(),
             tasks: RefCell::default(),
         }
+    }
+
+    /// All queues that are or were open.
+    pub(super) fn all_queues(&self) -> Vec<Rc<OpenQueue>> {
+        let (open, replaced) = (self.queues.borrow(), self.replaced.borrow());
+        open.values().chain(replaced.iter()).cloned().collect()
     }
 
     /// Ends all tasks.
     pub(super) fn end_all(&self) {
         self.tasks.borrow_mut().all.abort_all();
+        self.receivers.borrow_mut().abort_all();
+        self.asides.borrow_mut().abort_all();
     }
 
     pub(super) fn answer(&self, ticket: Ticket, answer: Result<Answer, String>) {
@@ -96,6 +113,8 @@ impl Session {
     pub(super) fn forget_ended(&self) {
         let all = &mut self.tasks.borrow_mut().all;
         while all.try_join_next().is_some() {}
+        let asides = &mut self.asides.borrow_mut();
+        while asides.try_join_next().is_some() {}
     }
 
     pub(super) fn cancel(&self, ticket: Ticket) {
@@ -103,7 +122,7 @@ impl Session {
         if let Some(handle) = handle {
             handle.abort();
         }
-        for queue in self.queues.borrow().values() {
+        for queue in self.all_queues() {
             queue.stop_waiting(ticket);
         }
     }

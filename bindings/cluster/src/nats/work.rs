@@ -1,12 +1,15 @@
 //! Queues that this program has opened, and jobs that it holds.
 
+use super::ahead::Ahead;
 use crate::command::{QueueOptions, Ticket};
-use async_nats::Message;
+use async_nats::{Client, Message};
+use baton_sys::forking::ForkMutex;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Headers of jobs: when a delayed job is due, in milliseconds since 1970; and why a job is dead.
 pub(super) const DUE: &str = "Baton-Due";
@@ -25,11 +28,24 @@ pub(super) struct OpenQueue {
     /// Where the replies to pull requests go.
     pub(super) inbox: String,
     pub(super) waiting: RefCell<VecDeque<Ticket>>,
-    /// The number of pull requests that the server has.
-    pub(super) pulls: Cell<usize>,
+    /// The jobs that are fetched ahead.
+    pub(super) ahead: Arc<ForkMutex<Ahead>>,
+    pub(super) is_closing: Cell<bool>,
 }
 
 impl OpenQueue {
+    pub(super) fn new(name: String, options: QueueOptions, client: &Client) -> OpenQueue {
+        let ahead = Ahead::new(&options, Instant::now());
+        OpenQueue {
+            name,
+            options,
+            inbox: client.new_inbox(),
+            waiting: RefCell::default(),
+            ahead: Arc::new(ForkMutex::new(ahead)),
+            is_closing: Cell::new(false),
+        }
+    }
+
     pub(super) fn subject_of(name: &str) -> String {
         format!("baton.queue.{name}")
     }

@@ -139,6 +139,7 @@ function Connection:call(name, method, ...) end
 ---@field tries? integer how often a job is tried; default 5
 ---@field dead? string | false the queue of jobs that were tried too often or rejected; default the name with "-dead"; false: they are dropped
 ---@field replicas? integer on how many servers it is stored; default 1
+---@field prefetch? integer how many jobs a program that receives quickly fetches ahead, at most; default 256; 0: none
 
 ---Opens a durable queue. It is made if it is not there.
 ---@param name string
@@ -167,7 +168,7 @@ local Queue = {}
 function Queue:send(value, options) end
 
 ---Waits for a job. It belongs to this process: if the process ends before the job, the job is given
----back.
+---back. Jobs that were fetched ahead come without a wait.
 ---@param timeout? number
 ---@return baton.cluster.Job? job
 ---@return string? why

@@ -27,7 +27,7 @@ struct engine_command {
   int kind;
   uint64_t ticket;
   struct bytes subject, text, payload;
-  double numbers[4];
+  double numbers[5];
 };
 
 struct engine_event {
@@ -44,6 +44,8 @@ int baton_cluster_submit(
     struct engine *engine, const struct engine_command *command, uint64_t now);
 /* What the event refers to is valid until the next call. */
 int baton_cluster_take(struct engine *engine, uint64_t now, struct engine_event *event);
+int baton_cluster_take_job(
+    struct engine *engine, const struct bytes *queue, struct engine_event *event);
 int baton_cluster_descriptor(const struct engine *engine);
 uint64_t baton_cluster_due(const struct engine *engine);
 int baton_cluster_is_online(const struct engine *engine, uint64_t now);
@@ -133,7 +135,7 @@ static int ticket(lua_State *L) {
   return 1;
 }
 
-/* submit(engine, kind, ticket, subject, text, payload, 4 numbers) -> whether there was room; nil if
+/* submit(engine, kind, ticket, subject, text, payload, 5 numbers) -> whether there was room; nil if
    the connection has ended */
 static int submit(lua_State *L) {
   struct engine *engine = *check(L);
@@ -146,7 +148,7 @@ static int submit(lua_State *L) {
   read_bytes(L, 4, &command.subject);
   read_bytes(L, 5, &command.text);
   read_bytes(L, 6, &command.payload);
-  for (i = 0; i < 4; i++) command.numbers[i] = luaL_optnumber(L, 7 + i, -1);
+  for (i = 0; i < 5; i++) command.numbers[i] = luaL_optnumber(L, 7 + i, -1);
   lua_pushboolean(L, baton_cluster_submit(engine, &command, baton_now()));
   return 1;
 }
@@ -171,6 +173,25 @@ static int take(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)event.numbers[0]);
   lua_pushinteger(L, (lua_Integer)event.numbers[1]);
   return 7;
+}
+
+/* take_job(engine, queue, numbers) -> payload, why, tries, number; or nothing. `numbers[number]` is
+   true before anything can fail, so that the end of the process gives the job back. */
+static int take_job(lua_State *L) {
+  struct engine *engine = *check(L);
+  struct bytes name;
+  struct engine_event event;
+  luaL_checkstring(L, 2);
+  read_bytes(L, 2, &name);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  if (engine == NULL || !baton_cluster_take_job(engine, &name, &event)) return 0;
+  lua_pushboolean(L, 1);
+  lua_rawseti(L, 3, (lua_Integer)event.numbers[1]);
+  push_bytes(L, &event.payload);
+  push_bytes(L, &event.text);
+  lua_pushinteger(L, (lua_Integer)event.numbers[0]);
+  lua_pushinteger(L, (lua_Integer)event.numbers[1]);
+  return 4;
 }
 
 /* descriptor(engine) -> number, or nil in a simulated run */
@@ -222,7 +243,7 @@ static int source(lua_State *L) {
 
 int baton_lua_open_cluster(lua_State *L) {
   static const luaL_Reg functions[] = {{"connect", connect}, {"ticket", ticket},
-      {"submit", submit}, {"take", take}, {"descriptor", descriptor}, {"due", due},
+      {"submit", submit}, {"take", take}, {"take_job", take_job}, {"descriptor", descriptor}, {"due", due},
       {"state", state}, {"lost", lost}, {"max_payload", max_payload}, {"finish", end},
       {"source", source}, {"pack", baton_cluster_pack}, {"pack_list", baton_cluster_pack_list},
       {"unpack", baton_cluster_unpack}, {"unpack_list", baton_cluster_unpack_list},

@@ -6,7 +6,7 @@ local engine, process, methods = core.engine, core.process, core.methods
 local rules, refuse = core.rules, core.refuse
 
 local OPEN, SEND, RECEIVE, DONE, RETRY, REJECT, UNTRIED = 5, 6, 7, 8, 9, 10, 16
-local ACK, TRIES, REPLICAS = 30, 5, 1
+local ACK, TRIES, REPLICAS, PREFETCH = 30, 5, 1, 256
 local OPEN_PATIENCE = 10 -- seconds
 
 local Queue = { __name = "cluster queue" }
@@ -37,9 +37,9 @@ local function watch_holders(state)
   end
 end
 
--- Notes that a process holds a job. The dispatcher calls it, before the process can run on.
-local function hold(state, waiter)
-  local holder = waiter.process
+-- The numbers of the jobs that a process holds. No kill may come between: the dispatcher calls it,
+-- or a critical section.
+local function numbers_of(state, holder)
   local numbers = state.holders[holder]
   if not numbers then
     if not state.endings then
@@ -50,7 +50,12 @@ local function hold(state, waiter)
     state.holders[holder] = numbers
     holder:monitor(state.endings)
   end
-  numbers[waiter.second] = true
+  return numbers
+end
+
+-- Notes that a process holds a job, before the process can run on.
+local function hold(state, waiter)
+  numbers_of(state, waiter.process)[waiter.second] = true
 end
 
 local function let_go(state, holder, number)
@@ -106,6 +111,10 @@ local QUEUE_OPTIONS = {
     "name of a queue, or false,",
   },
   replicas = rules.count,
+  prefetch = {
+    function(value) return math.type(value) == "integer" and value >= 0 and value <= 10000 end,
+    "integer from 0 to 10000",
+  },
 }
 
 function methods:queue(name, options)
@@ -126,7 +135,8 @@ function methods:queue(name, options)
     options.max or -1,
     options.ack or ACK,
     options.tries or TRIES,
-    options.replicas or REPLICAS
+    options.replicas or REPLICAS,
+    options.prefetch or PREFETCH
   )
   if not answer then return nil, why end
   local queue = setmetatable({ name = name }, Queue)
@@ -164,24 +174,35 @@ function Queue.__index:send(value, options)
   return true
 end
 
--- The job of an answer. A value that cannot be read is no job for the program: it goes to the dead.
-local function job_of(queue, waiter)
-  local is_read, value = engine.unpack(waiter.payload)
-  local job = setmetatable({
-    value = is_read and value or nil, tries = waiter.first,
-    why = waiter.text ~= "" and waiter.text or nil,
-  }, Job)
+-- A job of a process. A value that cannot be read is no job for the program: it goes to the dead.
+local function job_of(queue, holder, payload, why, tries, number)
+  local is_read, value = engine.unpack(payload)
+  local job = setmetatable({ tries = tries, why = why ~= "" and why or nil }, Job)
   if is_read then job.value = value end
-  held_of[job] = {
-    state = queue.state, number = waiter.second, holder = waiter.process,
-  }
+  held_of[job] = { state = queue.state, number = number, holder = holder }
   if is_read then return job end
   job:reject(value)
 end
 
-function Queue.__index:receive(timeout)
-  local queue = opened(self, "receive")
-  timeout = core.check_timeout(2, 1, "receive", timeout)
+-- Takes a job that was fetched ahead.
+local function take_ahead(state, name, holder)
+  return engine.take_job(state.engine, name, numbers_of(state, holder))
+end
+
+local function receive_ahead(queue)
+  local state, holder = queue.state, process.current()
+  if state.closed then return nil end
+  local payload, why, tries, number =
+    process.critical(take_ahead, state, queue.name, holder)
+  while payload do
+    local job = job_of(queue, holder, payload, why, tries, number)
+    if job then return job end
+    payload, why, tries, number = process.critical(take_ahead, state, queue.name, holder)
+  end
+end
+
+-- Asks the server for a job.
+local function receive_from_server(queue, timeout)
   local deadline = timeout and process.now() + timeout
   while true do
     local waits, rest = 1, deadline and math.max(deadline - process.now(), 0)
@@ -189,9 +210,18 @@ function Queue.__index:receive(timeout)
     local answer, why =
       core.ask(queue.state, rest, RECEIVING, RECEIVE, queue.name, nil, nil, waits)
     if not answer then return nil, why end
-    local job = job_of(queue, answer)
+    local job =
+      job_of(queue, answer.process, answer.payload, answer.text, answer.first, answer.second)
     if job then return job end
   end
+end
+
+function Queue.__index:receive(timeout)
+  local queue = opened(self, "receive")
+  timeout = core.check_timeout(2, 1, "receive", timeout)
+  local job = receive_ahead(queue)
+  if job then return job end
+  return receive_from_server(queue, timeout)
 end
 
 -- Work

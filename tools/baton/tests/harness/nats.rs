@@ -2,8 +2,8 @@
 
 use super::readers::readers;
 use super::skip::skip;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -62,6 +62,30 @@ impl Server {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Asks JetStream, beside all programs. The subject is without `$JS.API.`.
+    pub(crate) fn ask(&self, subject: &str) -> serde_json::Value {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the server listens");
+        let request = format!(
+            "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB $JS.API.{subject} answer 0\r\n\r\n"
+        );
+        (&stream).write_all(request.as_bytes()).expect("it reads");
+        let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+        lines
+            .by_ref()
+            .find(|line| line.starts_with("MSG "))
+            .expect("it answers");
+        let answer = lines.next().expect("the answer has a text");
+        serde_json::from_str(&answer).expect("it is JSON")
+    }
+
+    /// How many jobs of a queue are with programs that have not said how they end.
+    pub(crate) fn jobs_given(&self, queue: &str) -> u64 {
+        let answer = self.ask(&format!("CONSUMER.INFO.BATON_QUEUE_{queue}.workers"));
+        answer["num_ack_pending"]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no number of jobs in {answer}"))
     }
 
     pub(crate) fn directory(&self) -> &Path {

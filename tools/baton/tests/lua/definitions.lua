@@ -155,7 +155,7 @@ if arg[2] == "cluster" then -- in a simulated run, which needs no server
   local job, work = queue:receive(), queue:work(1, print)
   local service = c:serve("s", {})
   for name, value in pairs {
-    queue = { max = 1, ack = 1, tries = 1, dead = false, replicas = 1 },
+    queue = { max = 1, ack = 1, tries = 1, dead = false, replicas = 1, prefetch = 1 },
     table = { replicas = 1 },
   } do
     for option, given in pairs(value) do
@@ -175,7 +175,7 @@ if arg[2] == "cluster" then -- in a simulated run, which needs no server
     Subscription = keys(methods(c:subscribe "news"), { channel = true }),
     ServeOptions = keys { concurrency = 1 },
     Service = keys(methods(service)),
-    QueueOptions = keys { max = 1, ack = 1, tries = 1, dead = 1, replicas = 1 },
+    QueueOptions = keys { max = 1, ack = 1, tries = 1, dead = 1, replicas = 1, prefetch = 1 },
     Queue = keys(methods(queue), queue),
     SendOptions = keys { id = 1, delay = 1, timeout = 1 },
     Work = keys(methods(work)),

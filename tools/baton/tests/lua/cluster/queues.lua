@@ -206,11 +206,148 @@ function case.workers_do_the_jobs()
   check.equal(done[19], 20)
 end
 
+-- Sends the numbers up to `count`, in this order if one process does.
+local function send_all(jobs, count, senders)
+  local all = {}
+  for first = 1, senders do
+    all[first] = process.spawn(function()
+      for number = first, count, senders do assert(jobs:send(number)) end
+    end)
+  end
+  for _, sender in ipairs(all) do assert(sender:join()) end
+end
+
+-- Receives so many jobs, each of which must be a first try, and ends them. Returns their values.
+local function receive_all(jobs, count)
+  local values = {}
+  for i = 1, count do
+    local job = check.that(jobs:receive(10), ("job %d of %d"):format(i, count))
+    check.equal(job.tries, 1)
+    values[i] = job.value
+    job:done()
+  end
+  return values
+end
+
+-- Checks that two lists have the numbers up to `count`, each once.
+local function check_once(count, ...)
+  local seen = {}
+  for _, values in ipairs { ... } do
+    for _, value in ipairs(values) do
+      check.equal(seen[value], nil)
+      seen[value] = true
+    end
+  end
+  check.equal(#seen, count)
+end
+
+function case.jobs_that_are_fetched_ahead_keep_their_order()
+  local c <close> = connect()
+  local jobs = c:queue "jobs"
+  send_all(jobs, 200, 1)
+  for i, value in ipairs(receive_all(jobs, 200)) do check.equal(value, i) end
+  check.results("no more", { nil, "timeout", n = 2 }, jobs:receive(0))
+end
+
+function case.nothing_is_fetched_ahead_without_prefetch()
+  local c <close> = connect()
+  local jobs = c:queue("jobs", { prefetch = 0 })
+  send_all(jobs, 50, 8)
+  check_once(50, receive_all(jobs, 50))
+end
+
+-- Another one does not wait for the 30 seconds after which a lost program's jobs come again.
+function case.what_a_receiver_has_fetched_goes_to_others_when_it_stops()
+  local c <close> = connect()
+  local other <close> = connect()
+  local jobs, mine = c:queue "jobs", other:queue "jobs"
+  send_all(jobs, 300, 8)
+  local first = receive_all(jobs, 100)
+  check_once(300, first, receive_all(mine, 200))
+end
+
+function case.what_a_closed_connection_has_fetched_goes_to_others()
+  local other <close> = connect()
+  local mine, first = other:queue "jobs", nil
+  do
+    local c <close> = connect()
+    local jobs = c:queue "jobs"
+    send_all(jobs, 300, 8)
+    first = receive_all(jobs, 100)
+  end
+  check_once(300, first, receive_all(mine, 200))
+end
+
+function case.a_queue_that_is_opened_again_loses_nothing()
+  local c <close> = connect()
+  local jobs = c:queue "jobs"
+  send_all(jobs, 300, 8)
+  local first = receive_all(jobs, 100)
+  local second = receive_all(assert(c:queue "jobs"), 100)
+  check_once(300, first, second, receive_all(assert(c:queue("jobs", { tries = 7 })), 100))
+end
+
+function case.a_killed_process_gives_back_a_job_that_was_fetched_ahead()
+  local c <close> = connect()
+  local jobs = c:queue "jobs"
+  send_all(jobs, 100, 8)
+  local values = receive_all(jobs, 50)
+  local holder = process.spawn({ quiet = true }, function()
+    local job = jobs:receive()
+    values.held = job.value
+    process.suspend()
+  end)
+  while holder:status() ~= "suspended" do process.sleep(0.001) end
+  holder:kill()
+  holder:join()
+  local tries = 0
+  for i = 51, 100 do
+    local job = check.that(jobs:receive(10))
+    tries = tries + job.tries
+    check.equal(job.tries == 2, job.value == values.held)
+    values[i] = job.value
+    job:done()
+  end
+  check.equal(tries, 51)
+  check_once(100, values)
+end
+
+-- What has a single try left is fetched by itself, so that the others do not lose tries.
+function case.a_job_that_fails_always_does_not_hinder_the_others()
+  local c <close> = connect()
+  local jobs = c:queue("jobs", { tries = 2 })
+  send_all(jobs, 100, 8)
+  local done = {}
+  while #done < 99 do
+    local job = check.that(jobs:receive(10))
+    if job.value == 7 then
+      job:retry()
+    else
+      check.equal(job.tries, 1)
+      done[#done + 1] = job.value
+      job:done()
+    end
+  end
+  local dead = c:queue("jobs-dead", { dead = false })
+  local rest = process.spawn(function()
+    local job = jobs:receive()
+    while job do
+      job:retry()
+      job = jobs:receive()
+    end
+  end)
+  local job = check.that(dead:receive(10))
+  check.equal(job.value, 7)
+  job:done()
+  rest:kill()
+end
+
 function case.misuse_is_an_error()
   local c <close> = connect()
   local jobs = c:queue "jobs"
   for text, wrong in pairs {
     ["option 'ack': number of seconds from 0.1"] = function() c:queue("jobs", { ack = 0 }) end,
+    ["option 'prefetch': integer from 0"] = function() c:queue("jobs", { prefetch = -1 }) end,
     ["another queue expected"] = function() c:queue("jobs", { dead = "jobs" }) end,
     ["cannot send job[1]: function"] = function() jobs:send { print } end,
     ["unknown option 'ids'"] = function() jobs:send(1, { ids = 1 }) end,
