@@ -134,6 +134,8 @@ served! {
         a_job_for_which_nobody_waits_any_more_was_not_tried,
         a_job_is_kept_as_long_as_its_holder_lives,
         workers_do_the_jobs,
+        a_worker_that_is_killed_is_replaced,
+        all_workers_end_with_their_connection,
         jobs_that_are_fetched_ahead_keep_their_order,
         nothing_is_fetched_ahead_without_prefetch,
         what_a_receiver_has_fetched_goes_to_others_when_it_stops,

@@ -175,7 +175,7 @@ function Queue:send(value, options) end
 function Queue:receive(timeout) end
 
 ---Has n processes call `f(value, job)` for each job. If f returns, the job is done; if it fails, it
----is tried again, and a warning says why.
+---is tried again, and a warning says why. A process that is killed is replaced.
 ---@param n integer
 ---@param f fun(value: any, job: baton.cluster.Job)
 ---@return baton.cluster.Work

@@ -8,6 +8,7 @@ local rules, refuse = core.rules, core.refuse
 local OPEN, SEND, RECEIVE, DONE, RETRY, REJECT, UNTRIED = 5, 6, 7, 8, 9, 10, 16
 local ACK, TRIES, REPLICAS, PREFETCH = 30, 5, 1, 256
 local OPEN_PATIENCE = 10 -- seconds
+local FAILURE_PAUSE = 0.1 -- seconds until a worker is replaced whose own code has failed
 
 local Queue = { __name = "cluster queue" }
 Queue.__index = {}
@@ -259,10 +260,31 @@ Work.__index = {}
 -- Begins no more jobs, and waits for those in progress.
 function Work.__index:close()
   self.stop:set()
+  self.keeper:join()
   for _, worker in ipairs(self.workers) do worker:join() end
 end
 
 Work.__close = Work.__index.close
+
+local function start_worker(started, place)
+  local name = ("worker %d of %s"):format(place, started.queue.name)
+  local worker = process.spawn({ name = name }, work, started.queue, started.f, started.stop)
+  started.workers[place], started.places[worker] = worker, place
+  worker:monitor(started.endings)
+end
+
+-- Replaces each worker that was killed or has failed, until all have returned.
+local function keep_workers(started)
+  while next(started.places) do
+    local ending = started.endings:receive()
+    local place = started.places[ending.process]
+    started.places[ending.process] = nil
+    if ending.ended ~= "returned" and not started.stop:is_set() then
+      if ending.ended == "failed" then started.stop:wait(FAILURE_PAUSE) end
+      start_worker(started, place)
+    end
+  end
+end
 
 -- Has n processes call f(value, job) for each job.
 function Queue.__index:work(n, f)
@@ -271,10 +293,11 @@ function Queue.__index:work(n, f)
     refuse(2, 1, "work", "positive integer expected, got %s", tostring(n))
   end
   if type(f) ~= "function" then refuse(2, 2, "work", "function expected, got %s", type(f)) end
-  local started = setmetatable({ stop = process.event(), workers = {} }, Work)
-  for i = 1, n do
-    local name = ("worker %d of %s"):format(i, self.name)
-    started.workers[i] = process.spawn({ name = name }, work, self, f, started.stop)
-  end
+  local started = setmetatable({
+    queue = self, f = f, stop = process.event(), workers = {}, places = {},
+    endings = process.channel(1),
+  }, Work)
+  for place = 1, n do start_worker(started, place) end
+  started.keeper = process.spawn({ name = "workers of " .. self.name }, keep_workers, started)
   return started
 end

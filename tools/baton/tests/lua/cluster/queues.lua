@@ -206,6 +206,51 @@ function case.workers_do_the_jobs()
   check.equal(done[19], 20)
 end
 
+-- The processes that work on a queue.
+local function workers_of(name)
+  local found = {}
+  for _, p in ipairs(process.list()) do
+    if tostring(p.name):find("^worker %d+ of " .. name) then found[#found + 1] = p end
+  end
+  return found
+end
+
+function case.a_worker_that_is_killed_is_replaced()
+  local c <close> = connect()
+  local jobs = c:queue "jobs"
+  local done, killed = {}, {}
+  local work = jobs:work(2, function(value, job)
+    if value <= 4 and not killed[value] then
+      killed[value] = job.tries
+      process.current():kill()
+      process.suspend()
+    end
+    done[#done + 1] = value
+  end)
+  for value = 1, 10 do jobs:send(value) end
+  while #done < 10 do process.sleep(0.001) end
+  table.sort(done)
+  check.list(done, { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 })
+  check.list(killed, { 1, 1, 1, 1 })
+  local workers = workers_of "jobs"
+  check.equal(#workers, 2)
+  for _, worker in ipairs(workers) do worker:kill() end
+  jobs:send(11)
+  while #done < 11 do process.sleep(0.001) end
+  check.equal(#workers_of "jobs", 2)
+  work:close()
+  check.equal(#workers_of "jobs", 0)
+end
+
+function case.all_workers_end_with_their_connection()
+  local c = connect()
+  local work = c:queue("jobs"):work(3, function() end)
+  check.equal(#workers_of "jobs", 3)
+  c:close()
+  work:close()
+  check.equal(#workers_of "jobs", 0)
+end
+
 -- Sends the numbers up to `count`, in this order if one process does.
 local function send_all(jobs, count, senders)
   local all = {}
