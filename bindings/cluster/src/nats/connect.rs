@@ -2,7 +2,9 @@
 
 use super::Shared;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event as ClientEvent};
-use std::path::PathBuf;
+use nkeys::KeyPair;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -27,7 +29,7 @@ pub struct Options {
     pub user: Option<(String, String)>,
     /// A token, in place of a user.
     pub token: Option<String>,
-    /// A file of credentials, as `nsc` writes it.
+    /// A file of credentials, as `nsc` writes it, or with the seed of a user's key.
     pub credentials: Option<PathBuf>,
     /// Whether the connection must be encrypted.
     pub is_encrypted: bool,
@@ -65,18 +67,19 @@ pub(super) async fn connect(
             }
             async {}
         });
-    if let Some((user, password)) = &options.user {
-        settings = settings.user_and_password(user.clone(), password.clone());
+    let of_url = || user_of(&options.url).filter(|_| !options.has_credentials());
+    if let Some((user, password)) = options.user.clone().or_else(of_url) {
+        settings = settings.user_and_password(user, password);
     }
     if let Some(token) = &options.token {
         settings = settings.token(token.clone());
     }
     if let Some(file) = &options.credentials {
-        let shown = file.display();
-        settings = settings.credentials_file(file).await.map_err(|why| {
+        settings = with_file(settings, file).map_err(|why| {
             format!(
-                "cannot use the credentials in '{shown}' ({why}); a file expected as 'nsc generate \
-                 creds' writes it"
+                "cannot use the credentials in '{}' ({why}); a file expected as 'nsc generate \
+                 creds' writes it, or with the seed of a user's key alone",
+                file.display()
             )
         })?;
     }
@@ -96,6 +99,58 @@ pub(super) async fn connect(
     match settings.connect(&servers[..]).await {
         Ok(client) => Ok((client, online)),
         Err(error) => Err(explain(options, &error)),
+    }
+}
+
+impl Options {
+    fn has_credentials(&self) -> bool {
+        self.token.is_some() || self.credentials.is_some()
+    }
+}
+
+/// The user and the password of the first URL that has them.
+fn user_of(url: &str) -> Option<(String, String)> {
+    let of_one = |one: &str| {
+        let (_, rest) = one.split_once("://")?;
+        let (user, _) = rest.rsplit_once('@')?;
+        let (user, password) = user.split_once(':')?;
+        Some((decoded(user), decoded(password)))
+    };
+    url.split(',').find_map(of_one)
+}
+
+/// A part of a URL, where %40 stands for the byte 0x40.
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let code = part
+            .get(..2)
+            .and_then(|code| u8::from_str_radix(code, 16).ok());
+        match code {
+            Some(code) => {
+                bytes.push(code);
+                bytes.extend(&part.as_bytes()[2..]);
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend(part.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Adds what a file has: a JWT and the seed of its key, or a seed alone.
+fn with_file(settings: ConnectOptions, file: &Path) -> io::Result<ConnectOptions> {
+    let text = std::fs::read_to_string(file)?;
+    let seed = text.trim();
+    if !seed.starts_with("SU") {
+        return settings.credentials(&text);
+    }
+    match KeyPair::from_seed(seed) {
+        Ok(_) => Ok(settings.nkey(seed.to_owned())),
+        Err(why) => Err(io::Error::other(format!("it is no seed: {why}"))),
     }
 }
 
@@ -199,6 +254,14 @@ mod tests {
             without_password("nats://me:secret@one:4222,two"),
             "nats://one:4222,two"
         );
+    }
+
+    #[test]
+    fn a_url_may_have_a_user() {
+        let me = Some(("me".to_owned(), "s@c:r%t".to_owned()));
+        assert_eq!(user_of("one:4222,nats://me:s%40c%3ar%t@two:4222"), me);
+        assert_eq!(user_of("nats://one:4222"), None);
+        assert_eq!(user_of("nats://word@one"), None);
     }
 
     #[test]
