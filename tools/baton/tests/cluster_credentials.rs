@@ -1,5 +1,5 @@
-//! Tests who may connect: tokens, users, keys and JWTs, right and wrong ones. A wrong one is one clear
-//! error.
+//! Tests who may connect: tokens, users, keys and JWTs, right and wrong ones. A wrong one is one
+//! clear error.
 
 mod harness;
 

@@ -5,7 +5,7 @@
 //!
 //! | state of a job | it leaves the state by | and is then |
 //! |---|---|---|
-//! | stored | a request for jobs (`fetching`) | fetched |
+//! | stored | a request for jobs (`receiving`) | fetched |
 //! | fetched | `Ahead::accept`, if nobody waits for a job | ready |
 //! | fetched | a process that waits | held |
 //! | fetched | a refusal of `Ahead::accept` | stored again |
@@ -16,26 +16,26 @@
 //! | held | its end (`jobs`) | removed, or stored again |
 //!
 //! *Stored again* is a new copy behind the others, which keeps the number of tries: the server
-//! counts deliveries, and nobody has seen this one. *Forgotten* jobs, and those of a program that is
-//! killed, are delivered again by the server when their time to acknowledge is over. The delivery
-//! counts as a try then.
+//! counts deliveries, and nobody has seen this one. *Forgotten* jobs, and those of a program that
+//! is killed, are delivered again by the server when their time to acknowledge is over. The
+//! delivery counts as a try then.
 //!
 //! **The order stays.** Jobs become ready in the order in which the server delivers them, and are
-//! taken in that order. While a process waits, no job is ready: one that arrives goes to the process
-//! that has waited for the longest time, and one that asks looks at the ready ones first. Both happen
-//! on the native thread, so nothing comes between.
+//! taken in that order. While a process waits, no job is ready: one that arrives goes to the
+//! process that has waited for the longest time, and one that asks looks at the ready ones first.
+//! Both happen on the native thread, so nothing comes between.
 //!
-//! **No job expires in silence.** A ready job is not extended. It is ready for at most [`STALE`], and
-//! for at most a quarter of its time to acknowledge. Then it goes back. `take` refuses one that is
-//! twice as old, as it is when the whole program stood still.
+//! **No job expires in silence.** A ready job is not extended. It is ready for at most [`STALE`],
+//! and for at most a quarter of its time to acknowledge. Then it goes back. `take` refuses one that
+//! is twice as old, as it is when the whole program stood still.
 //!
-//! **How many** (`Pace`): at most as many as this program has received in the last [`SPAN`], at most
-//! `prefetch`, and at most [`MOST_BYTES`] together. So a program whose jobs are long fetches none,
-//! and the others get them.
+//! **How many** (`Pace`): at most as many as this program has received in the last [`SPAN`], at
+//! most `prefetch`, and at most [`MOST_BYTES`] together. So a program whose jobs are long fetches
+//! none, and the others get them.
 //!
-//! **A last try is made alone.** A job that ends its program takes the ready jobs with it, and their
-//! tries count. So a job with its last try makes the others go back, and for [`ALONE`] each job is
-//! fetched by itself. So no job goes to the dead for its neighbours' faults.
+//! **A last try is made alone.** A job that ends its program takes the ready jobs with it, and
+//! their tries count. So a job with its last try makes the others go back, and for [`ALONE`] each
+//! job is fetched by itself. So no job goes to the dead for its neighbours' faults.
 //!
 //! **No wake-up is lost.** `take` and the native thread change the state under one mutex. When half
 //! of the place is free, `take` wakes the thread by a `Notify`, which keeps a wake-up that finds

@@ -2,7 +2,8 @@
 //!
 //! A process that waits for a job has a place in the queue's list, and the server has a *pull
 //! request* for each place. A process that gives up leaves its request behind, for the next one: a
-//! job that was already on its way goes to that one, or becomes ready (`ahead`), or is stored again.
+//! job that was already on its way goes to that one, or becomes ready (`ahead`), or is stored
+//! again.
 //!
 //! Requests for jobs ahead are for many at once. They live for a short time, so that few jobs come
 //! after the last process has stopped asking. All replies come to one inbox, so they keep their
@@ -113,8 +114,8 @@ impl Session {
         }
     }
 
-    /// Gives a job to the process that has waited for the longest time. If there is none, it becomes
-    /// ready or goes back.
+    /// Gives a job to the process that has waited for the longest time. If there is none, it
+    /// becomes ready or goes back.
     fn deliver(self: &Rc<Self>, job: HeldJob) {
         let job = Rc::new(job);
         if let Some(rest) = job.rest {

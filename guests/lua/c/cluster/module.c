@@ -243,9 +243,10 @@ static int source(lua_State *L) {
 
 int baton_lua_open_cluster(lua_State *L) {
   static const luaL_Reg functions[] = {{"connect", connect}, {"ticket", ticket},
-      {"submit", submit}, {"take", take}, {"take_job", take_job}, {"descriptor", descriptor}, {"due", due},
-      {"state", state}, {"lost", lost}, {"max_payload", max_payload}, {"finish", end},
-      {"source", source}, {"pack", baton_cluster_pack}, {"pack_list", baton_cluster_pack_list},
+      {"submit", submit}, {"take", take}, {"take_job", take_job}, {"descriptor", descriptor},
+      {"due", due}, {"state", state}, {"lost", lost}, {"max_payload", max_payload},
+      {"finish", end}, {"source", source}, {"pack", baton_cluster_pack},
+      {"pack_list", baton_cluster_pack_list},
       {"unpack", baton_cluster_unpack}, {"unpack_list", baton_cluster_unpack_list},
       {"raise", baton_lua_raise_with_trace}, {"end_process", baton_lua_end_process},
       {NULL, NULL}};

@@ -68,7 +68,8 @@ impl Server {
     pub(crate) fn ask(&self, subject: &str) -> serde_json::Value {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the server listens");
         let request = format!(
-            "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB $JS.API.{subject} answer 0\r\n\r\n"
+            "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\n\
+             PUB $JS.API.{subject} answer 0\r\n\r\n"
         );
         (&stream).write_all(request.as_bytes()).expect("it reads");
         let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
