@@ -15,11 +15,22 @@
 ** In the new VM
 ** ======================================================= */
 
+/* What a VM needs at least, in bytes. Less than what malloc gets by mmap. */
+#define HEAP_AT_START ((size_t)96 << 10)
+
+/* In glibc, the heap of a thread that is not the first one grows by single pages, each with a system
+   call. This makes room in one step, and touches no memory. */
+static void make_room(void) {
+  void *volatile room = malloc(HEAP_AT_START);
+  free(room);
+}
+
 /* The main process's body: serve(requests, life, ended, id, values...) of lua/vm.lua. */
 static int begin(lua_State *L) {
   struct baton_vm_start *start = baton_lua_here(L)->vm->start;
   struct baton_block *block;
   int link, count;
+  make_room();
   lua_settop(L, 0);
   if (start->ignores_environment) {
     lua_pushboolean(L, 1);
