@@ -27,6 +27,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 use crate::memory;
 
@@ -58,15 +59,20 @@ pub enum GuardKind {
 }
 
 impl GuardKind {
-    /// The kind of guard that this kernel supports.
+    /// The kind of guard that this kernel supports. The kernel is asked once.
     ///
     /// A kernel may accept an advice that it does not know, and do nothing. qemu-user does. So this
     /// makes a guard and checks that its page cannot be read.
     #[must_use]
     pub fn detect() -> GuardKind {
+        static SUPPORTED: OnceLock<GuardKind> = OnceLock::new();
         if cfg!(baton_mprotect_guards) {
             return GuardKind::Mprotect;
         }
+        *SUPPORTED.get_or_init(GuardKind::ask_kernel)
+    }
+
+    fn ask_kernel() -> GuardKind {
         let size = memory::page_size();
         let Ok(page) = memory::map(size) else {
             return GuardKind::Mprotect;

@@ -5,6 +5,7 @@ use crate::clock::Instant;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const KICK_TOKEN: u64 = u64::MAX;
@@ -366,14 +367,17 @@ fn count_or_interruption(result: libc::c_long) -> io::Result<usize> {
     }
 }
 
-/// Whether the kernel has `epoll_pwait2`; checked once per poller. Old kernels return ENOSYS, and
+/// Whether the kernel has `epoll_pwait2`; checked once per program. Old kernels return ENOSYS, and
 /// old sandboxes EPERM.
 fn pwait2_is_supported(epoll: &OwnedFd) -> bool {
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
     if cfg!(baton_timerfd) {
         return false;
     }
-    let mut event = libc::epoll_event { events: 0, u64: 0 };
-    epoll_pwait2(epoll, (&raw mut event, 1), Some(&KernelTime::from_nanos(0))).is_ok()
+    *SUPPORTED.get_or_init(|| {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        epoll_pwait2(epoll, (&raw mut event, 1), Some(&KernelTime::from_nanos(0))).is_ok()
+    })
 }
 
 pub(super) fn set_timer(timer: &OwnedFd, nanoseconds: u64) -> io::Result<()> {

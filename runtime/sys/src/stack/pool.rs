@@ -2,6 +2,7 @@
 
 use std::io;
 use std::iter;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::slots::{Layout, Slots};
@@ -115,7 +116,7 @@ impl StackPool {
             own_mappings: 0,
             in_use: 0,
             peak_in_use: 0,
-            map_limit: read_map_limit(),
+            map_limit: map_limit(),
             map_limit_warning: Warning::NotDue,
         })
     }
@@ -456,10 +457,14 @@ fn extent(guard: usize, size: usize) -> usize {
     (pages | 1) * page
 }
 
-fn read_map_limit() -> usize {
+/// How many mappings the program may have. The kernel is asked once.
+fn map_limit() -> usize {
     const KERNEL_DEFAULT: usize = 65_530;
-    std::fs::read_to_string("/proc/sys/vm/max_map_count")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(KERNEL_DEFAULT)
+    static LIMIT: OnceLock<usize> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        std::fs::read_to_string("/proc/sys/vm/max_map_count")
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(KERNEL_DEFAULT)
+    })
 }
