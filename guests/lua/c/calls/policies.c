@@ -339,6 +339,8 @@ void baton_lua_before_foreign_call(
   if (__atomic_load_n(&baton_turns_are_on, __ATOMIC_RELAXED))
     begin_turn(L, process, module, function);
   if (module == NULL) return;
+  /* What follows waits for objects in use, or for threads. */
+  if (process->vm->busy_count == 0 && !process->vm->threads_are_short) return;
   if (!may_overlap(module, function)) {
     while (wait_for_all(L, process, module)) {
     }
