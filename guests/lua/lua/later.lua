@@ -1,6 +1,6 @@
 -- Functions of a module that a part of the guest has. The part is loaded when one of them is called
--- first: `load` runs it, and it sets them in the table that it gets. So programs and VMs that do not
--- use them do not pay for them.
+-- first: `load` runs it, and it sets them in the table that it gets. So programs and VMs that do
+-- not use them do not pay for them.
 local module, load, names, entries = ...
 
 -- What the part gets in the module's place. The module's own fields stay as the program sets them.

@@ -153,8 +153,8 @@ void baton_copy_push_class(lua_State *L, const char *name, size_t length);
 Table *baton_copy_classes(lua_State *L);
 /* Whether it is a C function of Lua's libraries with no state of its own. */
 int baton_copy_is_library_function(lua_CFunction function);
-/* The number of a function of Lua's libraries that each VM has for itself, from 1 to 255; 0 if it is
-   none of them. The functions have the same numbers in all VMs. */
+/* The number of a function of Lua's libraries that each VM has for itself, from 1 to 255; 0 if it
+   is none of them. The functions have the same numbers in all VMs. */
 int baton_copy_number_of(lua_State *L, const TValue *function);
 /* The function of that number in the VM of `g`, or an empty value. */
 const TValue *baton_copy_function_of(const global_State *g, lua_Integer number);

@@ -81,7 +81,8 @@ void baton_lua_load_part(lua_State *L, const char *name, const char *chunk) {
   if (process != NULL && process->vm->start != NULL) keep_code(L, name);
 }
 
-/* A simulated run counts instructions, so its parts are loaded at once: seeds stay what they are. */
+/* A simulated run counts instructions, so its parts are loaded at once: its seeds stay as they are.
+*/
 void baton_lua_load_later(lua_State *L, const char *const *names, int entries) {
   const int load = lua_gettop(L), module = load - 1;
   int count = 0;

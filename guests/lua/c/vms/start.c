@@ -18,8 +18,8 @@
 /* What a VM needs at least, in bytes. Less than what malloc gets by mmap. */
 #define HEAP_AT_START ((size_t)96 << 10)
 
-/* In glibc, the heap of a thread that is not the first one grows by single pages, each with a system
-   call. This makes room in one step, and touches no memory. */
+/* In glibc, the heap of a thread that is not the first one grows by single pages, each with a
+   system call. This makes room in one step, and touches no memory. */
 static void make_room(void) {
   void *volatile room = malloc(HEAP_AT_START);
   free(room);
