@@ -300,8 +300,7 @@ static void restore_buffer(void *object) {
 void baton_shared_install_buffers(void) {
   static const luaL_Reg methods[] = {{"get", buffer_get}, {"set", buffer_set},
       {"string", buffer_string}, {"slice", buffer_slice}, {"pointer", buffer_pointer},
-      {"freeze", buffer_freeze}, {"is_frozen", buffer_is_frozen}, {"pack", baton_shared_pack},
-      {"unpack", baton_shared_unpack}, {NULL, NULL}};
+      {"freeze", buffer_freeze}, {"is_frozen", buffer_is_frozen}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {
       {"__gc", buffer_gc}, {"__len", buffer_length}, {NULL, NULL}};
   static const struct baton_sendable kind = {

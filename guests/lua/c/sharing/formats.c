@@ -25,7 +25,7 @@ static size_t check_position(lua_State *L, int index, const struct buffer *buffe
 }
 
 /* b:pack(format, position, ...) -> the position behind it */
-int baton_shared_pack(lua_State *L) {
+static int buffer_pack(lua_State *L) {
   const struct buffer *buffer = baton_shared_check_writable(L);
   size_t position, size;
   const char *text;
@@ -67,7 +67,7 @@ static int unpack_piece(lua_State *L, size_t position, size_t size) {
 }
 
 /* b:unpack(format, [position=1]) -> values..., the position behind them */
-int baton_shared_unpack(lua_State *L) {
+static int buffer_unpack(lua_State *L) {
   const struct buffer *buffer = baton_shared_check_buffer(L, 1);
   size_t position, left, size;
   lua_Integer fixed;
@@ -84,6 +84,12 @@ int baton_shared_unpack(lua_State *L) {
   lua_pushinteger(L, lua_tointeger(L, -1) + (lua_Integer)position);
   lua_replace(L, -2);
   return lua_gettop(L) - 3;
+}
+
+void baton_shared_install_formats(void) {
+  static const luaL_Reg methods[] = {
+      {"pack", buffer_pack}, {"unpack", buffer_unpack}, {NULL, NULL}};
+  baton_shared_add_methods(BATON_SEALED_BUFFER, methods);
 }
 
 /* The function of that name in the table on the top of the stack. */

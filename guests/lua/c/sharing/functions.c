@@ -7,6 +7,7 @@ void baton_sharing_install(void) {
   baton_shared_install_channels();
   baton_shared_install_words();
   baton_shared_install_buffers();
+  baton_shared_install_formats();
   baton_shared_install_moving();
   baton_shared_install_dict();
 }

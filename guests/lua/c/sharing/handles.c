@@ -16,7 +16,7 @@ static const char *const kind_names[BATON_SEALS] = {
 
 /* What the metatables have. Written before there is a VM. */
 static struct {
-  const luaL_Reg *methods, *metamethods;
+  const luaL_Reg *methods, *more_methods, *metamethods;
 } kinds[BATON_SEALS];
 
 static const char *const expected[BATON_SEALS] = {
@@ -87,11 +87,16 @@ void baton_shared_install_kind(
     if (strcmp(entry->name, "__gc") == 0) baton_lua_note_quick_finalizer(entry->func);
 }
 
+void baton_shared_add_methods(int kind, const luaL_Reg *methods) {
+  kinds[kind].more_methods = methods;
+}
+
 /* Makes the metatable of a kind, and pushes it. It is kept when it is whole. */
 static void open_kind(lua_State *L, int kind) {
   baton_lua_push_new_metatable(L, kind_names[kind]);
   lua_newtable(L);
   luaL_setfuncs(L, kinds[kind].methods, 0);
+  if (kinds[kind].more_methods != NULL) luaL_setfuncs(L, kinds[kind].more_methods, 0);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, baton_shared_tostring);
   lua_setfield(L, -2, "__tostring");

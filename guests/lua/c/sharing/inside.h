@@ -27,6 +27,8 @@
    before there is a VM. */
 void baton_shared_install_kind(
     int kind, const luaL_Reg *methods, const luaL_Reg *metamethods);
+/* Notes more methods of that kind. */
+void baton_shared_add_methods(int kind, const luaL_Reg *methods);
 /* Sets the metatable of the object on the top of the stack. A VM makes it for its first object. */
 void baton_shared_set_metatable(lua_State *L, int kind);
 /* Pushes a handle of `size` bytes, still without an object. */
@@ -52,11 +54,10 @@ static inline struct baton_process *baton_shared_waiter(lua_State *L, baton_time
 /* buffers.c */
 void baton_shared_install_buffers(void);
 int baton_shared_new_buffer(lua_State *L);
-/* formats.c */
+/* formats.c: adds its methods to those of buffers. */
+void baton_shared_install_formats(void);
 /* Notes Lua's functions for formats, before a program can replace them. */
 void baton_shared_note_formats(lua_State *L);
-int baton_shared_pack(lua_State *L);
-int baton_shared_unpack(lua_State *L);
 /* moving.c */
 void baton_shared_install_moving(void);
 int baton_shared_move(lua_State *L);
