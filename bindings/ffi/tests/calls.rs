@@ -287,7 +287,8 @@ fn alignment_and_bit_fields_decide_on_registers() {
     let text = "struct even { double d __attribute__((aligned(16))); int i; };\n\
                 union flagged { float f; unsigned char b : 7; };\n\
                 struct four { double v[4]; } __attribute__((aligned(16)));\n\
-                double even(int a, struct even s, int b); float flagged(union flagged a, float x);\n\
+                double even(int a, struct even s, int b);\n\
+                float flagged(union flagged a, float x);\n\
                 double four(struct four a, struct four b, double c, struct four d);\n\
                 double last(long a, long b, long c, long d, long e, long f, long g, struct even s, \
                 int h);";
