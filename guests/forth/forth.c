@@ -31,6 +31,7 @@ struct word {
   primitive run; /* NULL: a definition */
   cell body;     /* the cell that it begins with */
   int is_immediate;
+  int is_variable; /* its cell is `body` */
 };
 
 /* What all processes share. */
@@ -143,6 +144,10 @@ static void poll(struct process *process) {
 static void begin(struct process *process, cell word) {
   if (forth.words[word].run != NULL) {
     forth.words[word].run(process);
+    return;
+  }
+  if (forth.words[word].is_variable) { /* no poll: `n @ 1 + n !` is not interrupted */
+    push(process, forth.words[word].body);
     return;
   }
   if (process->return_depth == DEPTH) fail("return stack", "it is full");
@@ -405,9 +410,7 @@ static void w_variable(struct process *process) {
   (void)process;
   expect_name(name);
   new_word(name, NULL, 0);
-  compile(known("(literal)"));
-  compile(forth.here + 2);
-  compile(known("exit"));
+  forth.words[forth.word_count - 1].is_variable = 1;
   compile(0);
 }
 
@@ -523,6 +526,6 @@ int main(int argc, char **argv) {
   if (baton_vm_new(&table, NULL, &forth.vm) != 0) fail("start", "there is no VM");
   options = options_of(new_process(INTERPRETER), 0);
   if (baton_spawn_first(forth.vm, &options, message, sizeof message) == 0) fail("start", message);
-  baton_vm_run(forth.vm);
-  return 0; /* a native thread may still be in a call, so the VM is not freed */
+  /* A native thread may still be in a call, so the VM is not freed. */
+  return baton_vm_run(forth.vm) == 0 ? 0 : 1;
 }
