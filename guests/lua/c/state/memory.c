@@ -14,18 +14,24 @@
 #include <malloc.h>
 #endif
 
-/* Lua's allocator. Memory that the reserve gave back is for the Rust half. Lua gets no more memory
-   until there is a reserve again. */
-static void *allocate(void *nothing, void *block, size_t old, size_t size) {
+/* Takes what memory there is. */
+static void *allocate_urgently(void *nothing, void *block, size_t old, size_t size) {
   (void)nothing;
+  (void)old;
   if (size == 0) {
     free(block);
     return NULL;
   }
-  if (l_unlikely(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0) &&
+  return realloc(block, size);
+}
+
+/* Lua's allocator. Memory that the reserve gave back is for the Rust half. Lua gets no more memory
+   until there is a reserve again. */
+static void *allocate(void *nothing, void *block, size_t old, size_t size) {
+  if (l_unlikely(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0) && size != 0 &&
       (block == NULL || size > old) && !baton_hold_least())
     return NULL;
-  return realloc(block, size);
+  return allocate_urgently(nothing, block, old, size);
 }
 
 /* As `allocate`, for a VM whose heap has a limit. C functions also use it outside of the VM, for
@@ -42,32 +48,6 @@ void baton_lua_set_allocator(struct baton_lua_vm *vm) {
     lua_setallocf(vm->main, allocate_limited, vm);
   else
     lua_setallocf(vm->main, allocate, NULL);
-}
-
-/* As `allocate`, but takes what there is. */
-static void *allocate_urgently(void *nothing, void *block, size_t old, size_t size) {
-  (void)nothing;
-  (void)old;
-  if (size == 0) {
-    free(block);
-    return NULL;
-  }
-  return realloc(block, size);
-}
-
-/*
-** A finalizer may be the only way to get memory back. So its call gets the few bytes that it needs,
-** even if what is left is too little for the reserve.
-*/
-int baton_lua_make_room_for_finalizer(lua_State *L) {
-  global_State *g = G(L);
-  const lua_Alloc allocator = g->frealloc;
-  int is_room = luaD_checkminstack(L);
-  if (l_likely(is_room) || (allocator != allocate && allocator != allocate_limited)) return is_room;
-  g->frealloc = allocate_urgently;
-  is_room = luaD_checkminstack(L);
-  g->frealloc = allocator;
-  return is_room;
 }
 
 /* {======================================================
@@ -170,6 +150,23 @@ int baton_lua_sample_allocations(struct baton_process *process, uint64_t until) 
 }
 
 /* }====================================================== */
+
+/*
+** A finalizer may be the only way to get memory back. So its call gets the few bytes that it needs,
+** even if what is left is too little for the reserve. A program's own allocator decides for itself.
+*/
+int baton_lua_make_room_for_finalizer(lua_State *L) {
+  global_State *g = G(L);
+  const lua_Alloc allocator = g->frealloc;
+  int is_room = luaD_checkminstack(L);
+  if (l_likely(is_room)) return is_room;
+  if (allocator != allocate && allocator != allocate_limited && allocator != allocate_sampled)
+    return is_room;
+  g->frealloc = allocate_urgently;
+  is_room = luaD_checkminstack(L);
+  g->frealloc = allocator;
+  return is_room;
+}
 
 /* Makes the collector free what it can, the objects of dead handles included. */
 static void collect(lua_State *L) {
