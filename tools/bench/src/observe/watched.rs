@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::sys::resource::{UsageWho, getrusage};
 use tempfile::TempDir;
 
 use super::ways::{By, Way};
@@ -22,10 +21,17 @@ const BEGIN: Duration = Duration::from_millis(300);
 const READY_LIMIT: Duration = Duration::from_secs(10);
 /// The time limit for an observer to end by itself.
 const END_LIMIT: Duration = Duration::from_secs(60);
-/// A time longer than any program.
-const ALWAYS: Duration = Duration::from_secs(600);
-/// The time for which a program in plain Lua is looked at.
-const LONG_ENOUGH: Duration = Duration::from_secs(3);
+/// Runs a script for ever, and writes the program's processor time after each run.
+const AGAIN: &str = r#"
+    arg = { size }
+    print = function() end
+    local run = assert(loadfile(script))
+    while true do
+      run()
+      io.stdout:write(os.clock(), "\n")
+      io.stdout:flush()
+    end
+"#;
 /// The environment of a program that may be looked at and changed.
 const OPEN: (&str, &str) = ("BATON_ATTACH", "all");
 
@@ -51,7 +57,12 @@ pub(crate) fn run(baton: &str, way: &str, rest: &[&str]) -> Result<()> {
             Duration::from_secs_f64(seconds.parse()?),
             pairs.parse()?,
         )?,
-        ["lua", script] => observer.plain_lua(script)?,
+        ["lua", script, size, seconds, pairs] => observer.plain_lua(
+            script,
+            size,
+            Duration::from_secs_f64(seconds.parse()?),
+            pairs.parse()?,
+        )?,
         _ => bail!("echo, crowd or lua expected, got {rest:?}"),
     };
     output::print(&format!("cost {cost:.4}\n"))
@@ -128,41 +139,35 @@ impl Observer {
         stats::median(&shares).context("no pairs")
     }
 
-    /// The cost for a program in plain Lua. Each of the two measurements runs it so often that the
-    /// observer sees it for some seconds.
-    fn plain_lua(&self, script: &str) -> Result<f64> {
-        let once = self.cpu_of(script, 1, false)?;
-        let times = (LONG_ENOUGH.as_secs_f64() / once).ceil() as u32;
-        let without = self.cpu_of(script, times, false)?;
-        let with = self.cpu_of(script, times, true)?;
-        Ok((with / without - 1.0) * 100.0)
-    }
-
-    fn cpu_of(&self, script: &str, times: u32, looks: bool) -> Result<f64> {
+    /// The cost for each run of a small program in plain Lua that runs again and again.
+    fn plain_lua(&self, script: &str, size: &str, time: Duration, pairs: u32) -> Result<f64> {
         let mut command = Command::new(&self.baton);
         command
             .arg("-e")
-            .arg(format!("for _ = 1, {times} do dofile({script:?}) end"))
+            .arg(format!(
+                "local script, size = {script:?}, {size:?}\n{AGAIN}"
+            ))
             .env(OPEN.0, OPEN.1)
             .stdin(Stdio::null())
-            .stdout(Stdio::null());
+            .stdout(Stdio::piped());
         let mut program = Owned::spawn(&mut command)?;
-        let look = match looks {
-            true => self.begin(program.inner.id(), ALWAYS, true)?,
-            false => None,
+        let said = child::lines(program.inner.stdout.take().context("it has an output")?);
+        said.recv_timeout(READY_LIMIT)
+            .context("the program did not end its first run")?;
+        let each = || -> Result<f64> {
+            said.try_iter().for_each(drop);
+            thread::sleep(time);
+            let clocks: Vec<f64> = said
+                .try_iter()
+                .map(|clock| clock.parse())
+                .collect::<Result<_, _>>()
+                .context("a processor time expected")?;
+            let [first, .., last] = clocks[..] else {
+                bail!("the program ran fewer than two times in {time:?}");
+            };
+            Ok((last - first) / (clocks.len() - 1) as f64)
         };
-        let before = child::cpu_seconds(&getrusage(UsageWho::RUSAGE_CHILDREN)?);
-        // The observer has not been waited for, so this is the program's time alone.
-        let status = program
-            .wait_at_most(ALWAYS)?
-            .context("the program did not end")?;
-        let cpu = child::cpu_seconds(&getrusage(UsageWho::RUSAGE_CHILDREN)?) - before;
-        ensure!(status.success(), "the program ended with {status}");
-        if let Some(mut look) = look {
-            look.wait_at_most(END_LIMIT)?
-                .context("the observer did not end with the program")?;
-        }
-        Ok(cpu)
+        self.relative(program.inner.id(), time, pairs, each)
     }
 
     /// The median cost of pairs of intervals, in percent.
