@@ -122,6 +122,11 @@ fn uptime() -> Duration {
     BEGAN.get().map(Instant::elapsed).unwrap_or_default()
 }
 
+/// A time in nanoseconds.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The program, for observers.
 struct Program;
 

@@ -9,7 +9,8 @@
 //! how the allocators are exchanged, and where a stack is walked.
 //!
 //! What is sampled is merged by place under a mutex, which is held for microseconds. A profile
-//! takes it every 50 ms. The mutex orders all that the allocating threads and the profiles share.
+//! takes it a few times a second. The mutex orders all that the allocating threads and the profiles
+//! share.
 
 use super::random::Random;
 use super::{MOST_FRAMES, PATIENCE, Place, Seen};

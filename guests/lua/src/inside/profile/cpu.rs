@@ -5,8 +5,8 @@
 //! last sample. So a process that waits in a call gets next to nothing, and a look that comes late,
 //! as the collector or a library function could not be interrupted, gets the time until then.
 
-use super::{MOST_FRAMES, PATIENCE, Place, Sampler, nanos};
-use crate::inside::stacks;
+use super::{MOST_FRAMES, PATIENCE, Place, Sampler};
+use crate::inside::{nanos, stacks};
 use baton_core::vm::{NoLook, View, Vm};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -4,15 +4,15 @@
 //! not looked at. So ten thousand processes cost no more than [`AT_ONCE`].
 
 use super::random::Random;
-use super::{MOST_FRAMES, PATIENCE, Place, Sampler, nanos};
-use crate::inside::stacks;
+use super::{MOST_FRAMES, PATIENCE, Place, Sampler};
+use crate::inside::{nanos, stacks};
 use crate::wording::WORDING;
 use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait_and_holder};
 use baton_core::vm::{NoLook, View, Vm};
 use std::time::Instant;
 
 /// How many places of the scheduler are looked at in a tick.
-const AT_ONCE: u32 = 32;
+const AT_ONCE: u32 = 16;
 
 /// Samples of all processes.
 pub(super) struct EveryoneSampler {

@@ -7,7 +7,8 @@
 //! | `waits` | the time of processes that wait, by what they wait for | `everyone.rs` |
 //! | `alloc` | the bytes that Lua allocates | `allocations.rs` |
 //!
-//! The samples are sent every [`SENDING`], so that a program that ends has sent almost all of its.
+//! The samples are sent again and again, so that a program that ends has sent almost all of its: see
+//! [`sending_after`].
 
 pub(super) mod allocations;
 mod cpu;
@@ -15,7 +16,7 @@ mod everyone;
 mod random;
 
 use super::stop::Stop;
-use super::symbols;
+use super::{nanos, symbols};
 use allocations::AllocationProfile;
 use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::Part;
@@ -35,8 +36,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The maximal number of frames of a sample.
 const MOST_FRAMES: c_int = 128;
 
-/// How often samples are sent.
+/// The time between two sendings at first, and the longest one.
 const SENDING: Duration = Duration::from_millis(50);
+const LONGEST_SENDING: Duration = Duration::from_secs(1);
+
+/// The time between two sendings, at some time after the beginning. To send takes as long as to
+/// sample, so a long profile sends less often. A program that ends loses a twentieth at most.
+fn sending_after(elapsed: Duration) -> Duration {
+    (elapsed / 20).clamp(SENDING, LONGEST_SENDING)
+}
 
 /// The details of the question.
 #[derive(Deserialize)]
@@ -168,7 +176,7 @@ fn sample(
         while due <= now {
             due += random.around(period);
         }
-        if now - sent_at >= SENDING {
+        if now - sent_at >= sending_after(now - began) {
             send(&mut seen, part)?;
             sent_at = now;
         }
@@ -188,7 +196,7 @@ fn sample_allocations(
     let began = Instant::now();
     (control.has_begun)();
     while let Some(left) = duration.checked_sub(began.elapsed()) {
-        let stopped = control.stop.wait(left.min(SENDING));
+        let stopped = control.stop.wait(left.min(sending_after(began.elapsed())));
         send(&mut profile.take(), part)?;
         if stopped {
             break;
@@ -212,8 +220,4 @@ fn send(seen: &mut Seen, part: Part<'_>) -> Result<(), String> {
         .collect();
     let samples = serde_json::to_value(samples).map_err(|error| error.to_string())?;
     part(samples).map_err(|error| error.to_string())
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
