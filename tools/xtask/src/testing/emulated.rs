@@ -20,34 +20,43 @@ use crate::dist::zig::add_target;
 use crate::packages::{self, FOR_EMULATED_TESTS};
 use crate::workspace;
 
-/// The tests of one package.
+/// Tests of one package.
 struct Suite {
     name: &'static str,
     package: &'static str,
-    /// The test programs that a quick run takes: arguments of cargo's. Without any, all.
+    /// The test programs: arguments of cargo's. Without any, all.
+    programs: &'static [&'static str],
+    /// The same in a quick run.
     quick: &'static [&'static str],
+    /// The size of a page in the emulator, in bytes, if it is not that of the machine.
+    page: Option<&'static str>,
 }
 
-const SUITES: [Suite; 4] = [
+impl Suite {
+    const fn all(name: &'static str, package: &'static str) -> Suite {
+        Suite {
+            name,
+            package,
+            programs: &[],
+            quick: &[],
+            page: None,
+        }
+    }
+}
+
+const SUITES: [Suite; 5] = [
+    Suite::all("sys", "baton-sys"),
     Suite {
-        name: "sys",
-        package: "baton-sys",
-        quick: &[],
+        programs: &["--test", "stacks"],
+        quick: &["--test", "stacks"],
+        page: Some("65536"),
+        ..Suite::all("large pages", "baton-sys")
     },
+    Suite::all("core", "baton-core"),
+    Suite::all("ffi", "baton-ffi"),
     Suite {
-        name: "core",
-        package: "baton-core",
-        quick: &[],
-    },
-    Suite {
-        name: "ffi",
-        package: "baton-ffi",
-        quick: &[],
-    },
-    Suite {
-        name: "interpreter",
-        package: "baton",
         quick: &["--test", "tour"],
+        ..Suite::all("interpreter", "baton")
     },
 ];
 
@@ -75,8 +84,9 @@ pub(super) fn run(triple: &str, is_quick: bool, for_runners: &[String]) -> Outco
             || {
                 let (tally, status) =
                     Tally::of(&mut tests).map_err(|why| format!("cannot start unshare: {why}"))?;
-                let is_complete = for_runners.is_empty() && (!is_quick || suite.quick.is_empty());
-                let listed = left_out::of(suite.package).count();
+                let is_complete =
+                    for_runners.is_empty() && (!is_quick || suite.quick == suite.programs);
+                let listed = left_out::of(suite.name).count();
                 let left_out = tally.left_out;
                 tallies.push((suite, tally));
                 if !status.success() {
@@ -118,16 +128,21 @@ fn emulated(triple: &str) -> Result<&'static Target, String> {
 fn command(suite: &Suite, target: &Target, is_quick: bool, for_runners: &[String]) -> Command {
     let mut tests = cargo(&["test", "--no-fail-fast", "--target", target.triple]);
     tests.args(["-p", suite.package]);
-    if is_quick {
-        tests.args(suite.quick);
-    }
+    tests.args(if is_quick {
+        suite.quick
+    } else {
+        suite.programs
+    });
     tests.arg("--");
-    for test in left_out::of(suite.package) {
+    for test in left_out::of(suite.name) {
         tests.args(["--skip", test.test]);
     }
     tests.args(for_runners);
     let compiler = target.cross_compiler.unwrap_or("cc");
     let linker = target.triple.to_uppercase().replace('-', "_");
+    if let Some(page) = suite.page {
+        tests.env("QEMU_PAGESIZE", page);
+    }
     tests
         .env(format!("CARGO_TARGET_{linker}_LINKER"), compiler)
         // For the C files of build scripts, and for tests that compile C.
@@ -158,7 +173,7 @@ fn print_table(target: &Target, tallies: &[(&Suite, Tally)]) {
         for name in &tally.failures {
             println!("    failed in {}: {name}", suite.name);
         }
-        for test in left_out::of(suite.package) {
+        for test in left_out::of(suite.name) {
             println!(
                 "    left out of {}: {}: {}",
                 suite.name, test.test, test.why
@@ -188,7 +203,7 @@ mod checks {
     #[test]
     fn the_command_compiles_and_finds_libraries_for_the_target() {
         let target = Target::of("aarch64").expect("it is listed");
-        let tests = command(&SUITES[3], target, true, &["name".to_owned()]);
+        let tests = command(&SUITES[4], target, true, &["name".to_owned()]);
         let words: Vec<_> = tests
             .get_args()
             .map(|word| word.display().to_string())
