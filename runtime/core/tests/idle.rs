@@ -61,8 +61,8 @@ fn a_vm_with_nothing_due_sleeps_in_one_wait_until_it_is_woken() {
 }
 
 /// The machine can keep the thread from its processor until the deadline has passed. Only then may
-/// a sleep be without a wait, and it is not counted. A sleep is long enough for an emulator to reach
-/// the wait.
+/// a sleep be without a wait, and it is not counted. A sleep is long enough for an emulator to get
+/// to the wait.
 #[test]
 fn a_sleep_is_one_wait_in_the_poller() {
     const LENGTH: Duration = Duration::from_millis(100);

@@ -54,7 +54,7 @@ usage: cargo xtask <command>
                           --again runs a test program that failed once more, by itself
   test --target aarch64-unknown-linux-gnu [--quick] [-- ARGS]
                           run the tests of the runtime, the ffi and the interpreter under qemu;
-                          --quick: of the interpreter only the tour
+                          --quick: without the longest, and of the interpreter only the tour
   ci                      run fmt, clippy, tidy, doc, loom, cargo-deny and typos
   tidy [--graph]          check rules on the sources that no compiler checks; --graph prints
                           which file uses which

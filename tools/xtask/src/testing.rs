@@ -9,9 +9,9 @@
 //! runs the tests of another architecture under an emulator ([`emulated`]).
 
 mod binfmt;
+mod counts;
 mod emulated;
 mod left_out;
-mod tally;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,8 +4,8 @@
 //! The rules are those of GCC (`aapcs_vfp_sub_candidate` in `config/aarch64/aarch64.cc`) and Clang
 //! (`ABIInfo::isHomogeneousAggregate`). Each structure, union and array in the whole has to be as
 //! large as its numbers. So padding that a union's other member fills still counts. A bit-field
-//! counts as an integer, with and without a name, and so does an array without elements. A bit-field
-//! without bits does so in a union only.
+//! counts as an integer, with and without a name, and so does an array without elements. A
+//! bit-field without bits does so in a union only.
 //!
 //! GCC has one exception, and Clang does not: a structure with one complex number and members
 //! without bytes is passed like that number, whatever those members are. GCC gives it the machine

@@ -3,8 +3,8 @@
 //!
 //! Tests start programs, which start further ones. A runner of cargo's would only start the first.
 //! The kernel can start an emulator for each of them (binfmt_misc), but only root may register one,
-//! and then it holds for the whole system. Since Linux 6.7, each user namespace has registrations of
-//! its own. So the command runs in a new one, and the registration ends with it.
+//! and then it holds for the whole system. Since Linux 6.7, each user namespace has registrations
+//! of its own. So the command runs in a new one, and the registration ends with it.
 
 use std::process::Command;
 

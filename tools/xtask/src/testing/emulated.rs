@@ -10,7 +10,7 @@
 
 use std::process::Command;
 
-use super::tally::{HEADS, Tally};
+use super::counts::{HEADS, TestCounts};
 use super::{SkippedList, binfmt, left_out};
 use crate::Outcome;
 use crate::cargo::{Steps, cargo};
@@ -21,46 +21,55 @@ use crate::packages::{self, FOR_EMULATED_TESTS};
 use crate::workspace;
 
 /// Tests of one package.
-struct Suite {
+struct EmulatedSuite {
     name: &'static str,
     package: &'static str,
     /// The test programs: arguments of cargo's. Without any, all.
     programs: &'static [&'static str],
     /// The same in a quick run.
     quick: &'static [&'static str],
+    /// The tests that a quick run leaves out: parts of their names.
+    quick_skips: &'static [&'static str],
     /// The size of a page in the emulator, in bytes, if it is not that of the machine.
     page: Option<&'static str>,
 }
 
-impl Suite {
-    const fn all(name: &'static str, package: &'static str) -> Suite {
-        Suite {
+impl EmulatedSuite {
+    const fn all(name: &'static str, package: &'static str) -> EmulatedSuite {
+        EmulatedSuite {
             name,
             package,
             programs: &[],
             quick: &[],
+            quick_skips: &[],
             page: None,
         }
     }
 }
 
-const SUITES: [Suite; 5] = [
-    Suite::all("sys", "baton-sys"),
-    Suite {
+const SUITES: [EmulatedSuite; 5] = [
+    EmulatedSuite::all("sys", "baton-sys"),
+    EmulatedSuite {
         programs: &["--test", "stacks"],
         quick: &["--test", "stacks"],
         page: Some("65536"),
-        ..Suite::all("large pages", "baton-sys")
+        ..EmulatedSuite::all("large pages", "baton-sys")
     },
-    Suite::all("core", "baton-core"),
-    Suite::all("ffi", "baton-ffi"),
-    Suite {
+    EmulatedSuite {
+        // These compare pure functions on random input, which no processor changes. They take most
+        // of the time.
+        quick_skips: &["::twins::"],
+        ..EmulatedSuite::all("core", "baton-core")
+    },
+    EmulatedSuite::all("ffi", "baton-ffi"),
+    EmulatedSuite {
         quick: &["--test", "tour"],
-        ..Suite::all("interpreter", "baton")
+        ..EmulatedSuite::all("interpreter", "baton")
     },
 ];
 
-/// Runs the suites. A quick run takes only the tour of the interpreter's tests.
+/// Runs the suites. A quick run takes only the tour of the interpreter's tests, and leaves out some
+/// long ones.
 pub(super) fn run(triple: &str, is_quick: bool, for_runners: &[String]) -> Outcome {
     let target = emulated(triple)?;
     let missing = packages::install_missing(FOR_EMULATED_TESTS);
@@ -74,7 +83,7 @@ pub(super) fn run(triple: &str, is_quick: bool, for_runners: &[String]) -> Outco
     let emulator = output(Command::new("which").arg(target.emulator[0]))?;
     let skipped = SkippedList::new()?;
     let mut steps = Steps::of("test");
-    let mut tallies = Vec::new();
+    let mut all_counts = Vec::new();
     for suite in &SUITES {
         let mut tests = command(suite, target, is_quick, for_runners);
         tests.env(super::SKIPPED_LIST, &skipped.file);
@@ -82,13 +91,13 @@ pub(super) fn run(triple: &str, is_quick: bool, for_runners: &[String]) -> Outco
         steps.check(
             &format!("{} on {}", suite.name, target.architecture),
             || {
-                let (tally, status) =
-                    Tally::of(&mut tests).map_err(|why| format!("cannot start unshare: {why}"))?;
-                let is_complete =
-                    for_runners.is_empty() && (!is_quick || suite.quick == suite.programs);
+                let (counts, status) = TestCounts::of(&mut tests)
+                    .map_err(|why| format!("cannot start unshare: {why}"))?;
+                let is_complete = for_runners.is_empty()
+                    && (!is_quick || suite.quick == suite.programs && suite.quick_skips.is_empty());
                 let listed = left_out::of(suite.name).count();
-                let left_out = tally.left_out;
-                tallies.push((suite, tally));
+                let left_out = counts.left_out;
+                all_counts.push((suite, counts));
                 if !status.success() {
                     return Err(status.to_string());
                 }
@@ -103,7 +112,7 @@ pub(super) fn run(triple: &str, is_quick: bool, for_runners: &[String]) -> Outco
             },
         );
     }
-    print_table(target, &tallies);
+    print_table(target, &all_counts);
     for (line, count) in &skipped.lines() {
         println!("    not tested ({count} times): {line}");
     }
@@ -125,7 +134,12 @@ fn emulated(triple: &str) -> Result<&'static Target, String> {
 }
 
 /// The command that builds and runs a suite's tests.
-fn command(suite: &Suite, target: &Target, is_quick: bool, for_runners: &[String]) -> Command {
+fn command(
+    suite: &EmulatedSuite,
+    target: &Target,
+    is_quick: bool,
+    for_runners: &[String],
+) -> Command {
     let mut tests = cargo(&["test", "--no-fail-fast", "--target", target.triple]);
     tests.args(["-p", suite.package]);
     tests.args(if is_quick {
@@ -136,6 +150,9 @@ fn command(suite: &Suite, target: &Target, is_quick: bool, for_runners: &[String
     tests.arg("--");
     for test in left_out::of(suite.name) {
         tests.args(["--skip", test.test]);
+    }
+    for part in suite.quick_skips.iter().filter(|_| is_quick) {
+        tests.args(["--skip", part]);
     }
     tests.args(for_runners);
     let compiler = target.cross_compiler.unwrap_or("cc");
@@ -160,17 +177,17 @@ fn command(suite: &Suite, target: &Target, is_quick: bool, for_runners: &[String
 }
 
 /// Prints how many tests of each suite passed, failed and were left out, and why.
-fn print_table(target: &Target, tallies: &[(&Suite, Tally)]) {
+fn print_table(target: &Target, all_counts: &[(&EmulatedSuite, TestCounts)]) {
     println!(
         "\n==> test: on {} under {}",
         target.architecture, target.emulator[0]
     );
     println!("    {:<12}{HEADS}", "suite");
-    for (suite, tally) in tallies {
-        println!("    {:<12}{tally}", suite.name);
+    for (suite, counts) in all_counts {
+        println!("    {:<12}{counts}", suite.name);
     }
-    for (suite, tally) in tallies {
-        for name in &tally.failures {
+    for (suite, counts) in all_counts {
+        for name in &counts.failures {
             println!("    failed in {}: {name}", suite.name);
         }
         for test in left_out::of(suite.name) {

@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 
 /// How many tests of a run ended how.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct TestCounts {
     pub(super) passed: usize,
     pub(super) failed: usize,
     /// Those that are marked so in the sources.
@@ -17,9 +17,9 @@ pub(super) struct Tally {
     pub(super) failures: Vec<String>,
 }
 
-impl Tally {
+impl TestCounts {
     /// Runs a `cargo test` command, shows its output, and counts.
-    pub(super) fn of(command: &mut Command) -> io::Result<(Tally, ExitStatus)> {
+    pub(super) fn of(command: &mut Command) -> io::Result<(TestCounts, ExitStatus)> {
         let (output, for_stdout) = io::pipe()?;
         let for_stderr = for_stdout.try_clone()?;
         let mut child = command.stdout(for_stdout).stderr(for_stderr).spawn()?;
@@ -27,13 +27,13 @@ impl Tally {
         command
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null());
-        let mut tally = Tally::default();
+        let mut counts = TestCounts::default();
         for line in BufReader::new(output).split(b'\n') {
             let line = String::from_utf8_lossy(&line?).into_owned();
             println!("{line}");
-            tally.add(&line);
+            counts.add(&line);
         }
-        Ok((tally, child.wait()?))
+        Ok((counts, child.wait()?))
     }
 
     /// Takes a line into account.
@@ -66,9 +66,9 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for TestCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally {
+        let TestCounts {
             passed,
             failed,
             ignored,
@@ -79,7 +79,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The heads of the columns that a [`Tally`] prints.
+/// The heads of the columns that a [`TestCounts`] prints.
 pub(super) const HEADS: &str = " passed  failed  ignored  left out";
 
 #[cfg(test)]
@@ -95,25 +95,25 @@ test there::too ... FAILED
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 2 filtered out; finished in 0.1s
    Doc-tests a
 test result: ok. 5 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 2.00s";
-        let mut tally = Tally::default();
-        said.lines().for_each(|line| tally.add(line));
-        let expected = Tally {
+        let mut counts = TestCounts::default();
+        said.lines().for_each(|line| counts.add(line));
+        let expected = TestCounts {
             passed: 6,
             failed: 1,
             ignored: 3,
             left_out: 2,
             failures: vec!["there::too".to_owned()],
         };
-        assert_eq!(tally, expected);
-        assert_eq!(tally.to_string().len(), HEADS.len());
+        assert_eq!(counts, expected);
+        assert_eq!(counts.to_string().len(), HEADS.len());
     }
 
     #[test]
     fn both_streams_of_a_command_are_read_to_their_end() {
         let result = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
         let script = format!("echo '{result}'; echo '{result}' >&2; exit 3");
-        let (tally, status) =
-            Tally::of(Command::new("sh").args(["-c", &script])).expect("there is a shell");
-        assert_eq!((tally.passed, status.code()), (2, Some(3)));
+        let (counts, status) =
+            TestCounts::of(Command::new("sh").args(["-c", &script])).expect("there is a shell");
+        assert_eq!((counts.passed, status.code()), (2, Some(3)));
     }
 }
