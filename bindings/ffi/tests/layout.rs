@@ -97,13 +97,13 @@ fn answers(output: &str) -> HashMap<&str, (u64, u64)> {
     lines.collect()
 }
 
-fn compare(seed: u64) {
+fn compare(seed: u64, generate: fn(&mut Generator, usize) -> (String, String)) {
     let mut generator = Generator::new(seed);
     let mut declared = Declarations::default();
     let mut text = String::new();
     let mut types = Vec::new();
     for index in 0..TYPES {
-        let (definition, name) = generator.definition(index);
+        let (definition, name) = generate(&mut generator, index);
         if let Err(error) = declared.declare(&definition, &[]) {
             panic!("seed {seed}: {error} in\n{definition}");
         }
@@ -151,10 +151,15 @@ fn compare(seed: u64) {
 
 #[test]
 fn generated_types_have_the_layout_of_the_c_compiler() {
-    compare(1);
+    compare(1, Generator::definition);
 }
 
 #[test]
 fn more_generated_types_have_the_layout_of_the_c_compiler() {
-    compare(20_261_121);
+    compare(20_261_121, Generator::definition);
+}
+
+#[test]
+fn generated_structures_of_floats_have_the_layout_of_the_c_compiler() {
+    compare(63, Generator::floats);
 }

@@ -5,12 +5,15 @@
 //! Each plain store waits in the thread's own buffer. It becomes visible to the other thread at any
 //! later moment; the thread itself reads its newest store. Read-modify-write operations and the
 //! mutex empty the buffer first. `membarrier` empties the *other* thread's buffer at any moment
-//! between its call and its return. There are two machines:
+//! between its call and its return. It also makes it repeat loads that it has made before their
+//! turn. There are three machines:
 //!
 //! - *in order* (x86-TSO: Owens, Sarkar, Sewell, "A better x86 memory model", 2009): the buffer is
 //!   a queue;
 //! - *out of order*: stores to different places may overtake each other, but a release store
-//!   overtakes nothing.
+//!   overtakes nothing;
+//! - *with early loads* (as ARM, if the load of `slow` were a plain one): the thread may also read
+//!   the guest's state at any moment since it left, before it has read `REVOKED`.
 //!
 //! The tests prove for each machine:
 //!
@@ -32,7 +35,16 @@ const SOUND: Protocol = Protocol {
     checks_noted: true,
     leave_is_release: true,
     stores_in_order: true,
+    slow_is_acquire: true,
+    lock_is_acquire: true,
     calls: 3,
+};
+
+/// Stores and loads in any order, as far as nothing forbids it.
+const OUT_OF_ORDER: Protocol = Protocol {
+    stores_in_order: false,
+    slow_is_acquire: false,
+    ..SOUND
 };
 
 #[test]
@@ -51,6 +63,58 @@ fn the_protocol_is_sound_when_stores_overtake_each_other() {
         ..SOUND
     };
     assert!(states_of(out_of_order, EVERYTHING) > states_of(SOUND, EVERYTHING));
+}
+
+/// An acquire when the thread enters is not necessary. What it has read early is used only if it
+/// then does not see `REVOKED`: then nobody had the VM in the meantime.
+#[test]
+fn the_protocol_is_sound_when_loads_are_made_early() {
+    let without_early_loads = Protocol {
+        slow_is_acquire: true,
+        ..OUT_OF_ORDER
+    };
+    assert!(states_of(OUT_OF_ORDER, EVERYTHING) > states_of(without_early_loads, EVERYTHING));
+}
+
+#[test]
+fn without_the_acquire_of_the_mutex_a_thread_uses_what_it_has_read_early() {
+    let violation = violation_of(
+        Protocol {
+            lock_is_acquire: false,
+            ..OUT_OF_ORDER
+        },
+        EVERYTHING,
+    );
+    assert_eq!(violation.what, Forbidden::ThreadSeesOldState);
+}
+
+#[test]
+fn with_early_loads_each_part_of_the_protocol_is_still_needed() {
+    for (without, what) in [
+        (
+            Protocol {
+                membarrier: false,
+                ..OUT_OF_ORDER
+            },
+            Forbidden::BothInside,
+        ),
+        (
+            Protocol {
+                checks_revoked: false,
+                ..OUT_OF_ORDER
+            },
+            Forbidden::BothInside,
+        ),
+        (
+            Protocol {
+                checks_noted: false,
+                ..OUT_OF_ORDER
+            },
+            Forbidden::UsedUnnoticed,
+        ),
+    ] {
+        assert_eq!(violation_of(without, &[what]).what, what);
+    }
 }
 
 #[test]

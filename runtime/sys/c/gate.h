@@ -109,15 +109,35 @@ static inline void baton_gate_set_process(void *process) {
 
 #else
 
+#if defined(__aarch64__) && defined(__ELF__) && !defined(BATON_SHARED)
+/*
+** The address of this thread's words, by the thread pointer. Volatile, so that it
+** is computed afresh after each call, which may move the process to another native
+** thread.
+*/
+static inline struct baton_gate *baton_gate_address(void) {
+  struct baton_gate *here;
+  __asm__ volatile("mrs %0, tpidr_el0\n\t"
+                   "add %0, %0, #:tprel_hi12:baton_gate, lsl #12\n\t"
+                   "add %0, %0, #:tprel_lo12_nc:baton_gate"
+                   : "=r"(here)
+                   :
+                   : "memory");
+  return here;
+}
+#else
+static inline struct baton_gate *baton_gate_address(void) { return baton_gate_here(); }
+#endif
+
 static inline void baton_gate_leave(void) {
-  struct baton_gate *here = baton_gate_here();
+  struct baton_gate *here = baton_gate_address();
   baton_gate_check_leave();
   uint64_t gate = __atomic_load_n(&here->gate, __ATOMIC_RELAXED);
   __atomic_store_n(&here->gate, gate | 1, __ATOMIC_RELEASE);
 }
 
 static inline uint32_t baton_gate_enter(void) {
-  struct baton_gate *here = baton_gate_here();
+  struct baton_gate *here = baton_gate_address();
   baton_gate_check_enter();
   uint64_t gate = __atomic_load_n(&here->gate, __ATOMIC_RELAXED);
   __atomic_store_n(&here->gate, (gate | 1) + 1, __ATOMIC_RELAXED);
@@ -126,13 +146,15 @@ static inline uint32_t baton_gate_enter(void) {
 }
 
 static inline uint32_t baton_gate_slow(void) {
-  return __atomic_load_n(&baton_gate_here()->slow, __ATOMIC_ACQUIRE);
+  return __atomic_load_n(&baton_gate_address()->slow, __ATOMIC_ACQUIRE);
 }
 static inline int baton_gate_is_inside(void) {
-  return (__atomic_load_n(&baton_gate_here()->gate, __ATOMIC_RELAXED) & 1) == 0;
+  return (__atomic_load_n(&baton_gate_address()->gate, __ATOMIC_RELAXED) & 1) == 0;
 }
-static inline void *baton_gate_process(void) { return baton_gate_here()->process; }
-static inline void baton_gate_set_process(void *process) { baton_gate_here()->process = process; }
+static inline void *baton_gate_process(void) { return baton_gate_address()->process; }
+static inline void baton_gate_set_process(void *process) {
+  baton_gate_address()->process = process;
+}
 
 #endif
 

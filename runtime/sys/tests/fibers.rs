@@ -84,5 +84,8 @@ fn an_echo_comes_back_from_its_own_stack() {
     for _ in 0..1_000 {
         echo.there_and_back();
     }
+    // SAFETY: takes an integer.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    assert!(stack.high_water() <= page, "it is suspended in one page");
     pool.recycle(stack);
 }

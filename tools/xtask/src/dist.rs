@@ -10,7 +10,7 @@ mod bill;
 mod npm;
 mod sums;
 mod symbols;
-mod target;
+pub(crate) mod target;
 mod trial;
 mod wheel;
 pub(crate) mod zig;

@@ -52,6 +52,9 @@ usage: cargo xtask <command>
                           --all does what continuous integration does: it also tests a release,
                           all fallbacks, and Debian's Lua packages with their servers;
                           --again runs a test program that failed once more, by itself
+  test --target aarch64-unknown-linux-gnu [--quick] [-- ARGS]
+                          run the tests of the runtime, the ffi and the interpreter under qemu;
+                          --quick: without the longest, and of the interpreter only the tour
   ci                      run fmt, clippy, tidy, doc, loom, cargo-deny and typos
   tidy [--graph]          check rules on the sources that no compiler checks; --graph prints
                           which file uses which

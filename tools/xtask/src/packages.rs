@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::Outcome;
-pub(crate) use list::{FOR_ALL_TESTS, FOR_TESTS, STOCK_LUA};
+pub(crate) use list::{FOR_AARCH64, FOR_ALL_TESTS, FOR_EMULATED_TESTS, FOR_TESTS, STOCK_LUA};
 
 /// A shell script that installs packages as root; its arguments are those of `apt-get install`.
 /// While it runs, no package may start a service (policy-rc.d(8)), unless the system has its own

@@ -5,7 +5,13 @@
 //! because each finds other problems. They are a debug build, a release, one that forces the
 //! fallbacks for older kernels, and one that forces those for systems other than Linux. The last
 //! two have their own directories for build output, and run those of the interpreter's tests that
-//! are about what the fallbacks replace. `--again` runs failed test programs once more.
+//! are about what the fallbacks replace. `--again` runs failed test programs once more. `--target`
+//! runs the tests of another architecture under an emulator ([`emulated`]).
+
+mod binfmt;
+mod counts;
+mod emulated;
+mod left_out;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,12 +73,23 @@ enum Extent {
     All,
 }
 
+/// A run for another architecture.
+#[derive(Debug, PartialEq, Eq)]
+struct Elsewhere<'a> {
+    /// rustc's name of the target.
+    triple: &'a str,
+    /// Whether it takes few of the interpreter's tests.
+    is_quick: bool,
+}
+
 /// What the user asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct Wish<'a> {
     extent: Extent,
     /// Whether a test program that fails runs once more.
     is_tried_again: bool,
+    /// Set if the tests are to run for another architecture. Then the fields above do not matter.
+    elsewhere: Option<Elsewhere<'a>>,
     for_runners: &'a [String],
 }
 
@@ -97,8 +114,12 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let Wish {
         extent,
         is_tried_again,
+        elsewhere,
         for_runners,
     } = parse(arguments)?;
+    if let Some(Elsewhere { triple, is_quick }) = elsewhere {
+        return emulated::run(triple, is_quick, for_runners);
+    }
     let wanted: Vec<Package> = match extent {
         Extent::Usual => FOR_TESTS.to_vec(),
         Extent::All => [FOR_TESTS, FOR_ALL_TESTS, readers::PACKAGES].concat(),
@@ -147,16 +168,25 @@ fn parse(arguments: &[String]) -> Result<Wish<'_>, String> {
     let mut wish = Wish {
         extent: Extent::Usual,
         is_tried_again: false,
+        elsewhere: None,
         for_runners,
     };
-    for option in options {
-        match option.as_str() {
+    let words: Vec<&str> = options.iter().map(String::as_str).collect();
+    if let ["--target", triple, rest @ ..] = words.as_slice()
+        && let [] | ["--quick"] = rest
+    {
+        let is_quick = !rest.is_empty();
+        wish.elsewhere = Some(Elsewhere { triple, is_quick });
+        return Ok(wish);
+    }
+    for option in words {
+        match option {
             "--all" => wish.extent = Extent::All,
             "--again" => wish.is_tried_again = true,
             other => {
                 return Err(format!(
-                    "test: expected '--all', '--again', or '--' before the test runners' \
-                     arguments, got '{other}'"
+                    "test: expected '--all', '--again', only '--target TRIPLE [--quick]', or '--' \
+                     before the test runners' arguments, got '{other}'"
                 ));
             }
         }
@@ -339,6 +369,7 @@ mod checks {
             let expected = Wish {
                 extent,
                 is_tried_again,
+                elsewhere: None,
                 for_runners: &words(for_runners),
             };
             assert_eq!(parse(&words(line)), Ok(expected));
@@ -351,10 +382,34 @@ mod checks {
 
     #[test]
     fn an_argument_before_the_double_dash_is_refused() {
-        let refused = "test: expected '--all', '--again', or '--' before the test runners' \
-                       arguments, got 'name'";
-        assert_eq!(parse(&words("name")), Err(refused.to_owned()));
-        assert_eq!(parse(&words("--all name")), Err(refused.to_owned()));
+        for (line, word) in [
+            ("name", "name"),
+            ("--all name", "name"),
+            ("--target", "--target"),
+            ("--target x --all", "--target"),
+            ("--quick", "--quick"),
+        ] {
+            let refused = format!(
+                "test: expected '--all', '--again', only '--target TRIPLE [--quick]', or '--' \
+                 before the test runners' arguments, got '{word}'"
+            );
+            assert_eq!(parse(&words(line)), Err(refused));
+        }
+    }
+
+    #[test]
+    fn another_architecture_is_chosen_by_its_name() {
+        for (line, is_quick) in [("--target x -- name", false), ("--target x --quick", true)] {
+            let line = words(line);
+            let wish = parse(&line).expect("it is understood");
+            assert_eq!(
+                wish.elsewhere,
+                Some(Elsewhere {
+                    triple: "x",
+                    is_quick
+                })
+            );
+        }
     }
 
     #[test]

@@ -4,7 +4,12 @@
 //! The rules are those of GCC (`aapcs_vfp_sub_candidate` in `config/aarch64/aarch64.cc`) and Clang
 //! (`ABIInfo::isHomogeneousAggregate`). Each structure, union and array in the whole has to be as
 //! large as its numbers. So padding that a union's other member fills still counts. A bit-field
-//! counts as an integer, with and without a name, and so does an array without elements.
+//! counts as an integer, with and without a name, and so does an array without elements. A
+//! bit-field without bits does so in a union only.
+//!
+//! GCC has one exception, and Clang does not: a structure with one complex number and members
+//! without bytes is passed like that number, whatever those members are. GCC gives it the machine
+//! mode of the number, and looks no further (`compute_record_mode` in `stor-layout.cc`).
 
 use crate::types::{Kind, Length, Scalar, TypeId, Types};
 
@@ -22,12 +27,30 @@ pub(super) struct Homogeneous {
 
 /// The numbers of a type if it is a homogeneous aggregate, else `None`.
 pub(super) fn parts(types: &Types, id: TypeId) -> Option<Homogeneous> {
+    if let Some(scalar) = only_complex(types, id) {
+        return Some(Homogeneous { scalar, count: 2 });
+    }
     let found = count(types, id)?;
     Some(Homogeneous {
         scalar: found.scalar?,
         count: usize::try_from(found.numbers).ok()?,
     })
     .filter(|_| found.numbers <= MOST)
+}
+
+/// The type of both parts, if a type has the bytes of one complex number and no others.
+fn only_complex(types: &Types, id: TypeId) -> Option<Scalar> {
+    match types.kind(id) {
+        Kind::Complex(part) => Some(*part),
+        Kind::Array(of, Length::Known(1)) => only_complex(types, of.id),
+        Kind::Record(record) if !record.is_union => {
+            let size = types.size_of(id).filter(|size| *size > 0)?;
+            let mut fields = record.body.as_ref()?.fields.iter();
+            let whole = fields.find(|field| types.size_of(field.found.of.id) == Some(size))?;
+            only_complex(types, whole.found.of.id)
+        }
+        _ => None,
+    }
 }
 
 /// The numbers in a part of the whole. Without numbers, the scalar is not known.
@@ -134,6 +157,22 @@ mod tests {
     }
 
     #[test]
+    fn a_structure_with_the_bytes_of_a_complex_number_is_passed_like_it() {
+        for (definition, expected) in [
+            ("struct { float a[0]; float _Complex b; }", 2),
+            ("struct { struct { float _Complex b[1]; int a[0]; } c; }", 2),
+            ("struct { float a[0]; float _Complex b[2]; }", 0),
+            (
+                "struct { struct { } a; double _Complex b; } __attribute__((aligned(32)))",
+                0,
+            ),
+            ("union { float a[0]; float _Complex b; }", 0),
+        ] {
+            assert_eq!(numbers(definition), expected, "{definition}");
+        }
+    }
+
+    #[test]
     fn padding_and_bit_fields_are_not_homogeneous() {
         for definition in [
             "struct { double a; } __attribute__((aligned(16)))",
@@ -142,6 +181,7 @@ mod tests {
             "struct { float a; unsigned char : 7; }",
             "union { float a; unsigned char b : 7; }",
             "union { float a; unsigned char : 7; }",
+            "union { float a; unsigned : 0; }",
             "union { struct { float a; } __attribute__((aligned(8))) b; float c[2]; }",
             "struct { float a; float b[0]; }",
             "struct { float a; float b[]; }",

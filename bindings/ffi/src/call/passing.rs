@@ -329,9 +329,10 @@ impl Leaves {
     }
 
     /// Adds the integers that hold the bits `first..end`: one at each end.
+    /// Adds a bit-field. One without bits is where it begins.
     fn add_bits(&mut self, first: u64, end: u64) -> Option<()> {
         self.add(first / 8, Scalar::UnsignedChar)?;
-        self.add((end - 1) / 8, Scalar::UnsignedChar)
+        self.add(end.saturating_sub(1).max(first) / 8, Scalar::UnsignedChar)
     }
 
     fn add(&mut self, offset: u64, scalar: Scalar) -> Option<()> {

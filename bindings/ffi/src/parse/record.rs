@@ -99,7 +99,9 @@ impl Parser<'_> {
         let unnamed = places.clone().filter(|(_, member)| !member.named);
         let padding = unnamed
             .filter_map(|(bit, member)| member.width.map(|width| *bit..*bit + u64::from(width)));
-        let padding = padding.filter(|bits| !bits.is_empty()).collect();
+        let padding = padding
+            .filter(|bits| is_union || !bits.is_empty())
+            .collect();
         let fields = read.fields.into_iter().zip(places);
         let fields =
             fields.filter(|((name, _), (_, member))| name.is_some() || member.width.is_none());

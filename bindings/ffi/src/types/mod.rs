@@ -156,7 +156,8 @@ pub struct Body {
     pub fields: Vec<Field>,
     /// The flexible array that ends the structure, if there is one.
     pub tail: Option<Tail>,
-    /// The bits of bit-fields without a name, counted from the beginning of the structure.
+    /// The bits of bit-fields without a name, counted from the beginning of the structure. Those
+    /// without bits are listed for unions only, where they count as integers in calls.
     pub padding: Vec<Range<u64>>,
     names: HashMap<String, Found>,
 }

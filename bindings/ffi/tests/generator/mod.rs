@@ -81,6 +81,41 @@ impl Generator {
         }
     }
 
+    /// Returns a definition of a structure or union of few floating-point numbers, and its name.
+    /// Some have padding, bit-fields or members without bytes. On AArch64 these decide on the
+    /// registers.
+    pub(crate) fn floats(&mut self, index: usize) -> (String, String) {
+        let keyword = if self.one_in(4) { "union" } else { "struct" };
+        let name = format!("{keyword} f{index}");
+        let of = self.pick(&["float", "double"]);
+        let mut body = String::new();
+        for number in 0..1 + self.below(4) {
+            let member = format!("m{index}_{number}");
+            let text = match self.below(16) {
+                0 => format!("{of} {member}[{}]", 1 + self.below(3)),
+                1 => format!("struct {{ {of} {member}, {member}b; }}"),
+                2 => format!(
+                    "{of} {member} __attribute__((aligned({})))",
+                    4 << self.below(3)
+                ),
+                3 => format!("unsigned char {member} : {}", 1 + self.below(8)),
+                4 => format!("unsigned : {}", self.below(9)),
+                5 => format!("struct {{ }} {member}"),
+                6 => format!("{of} {member}[0]"),
+                7 => format!("{of} _Complex {member}"),
+                8 => format!("{} {member}", self.pick(&["float", "double", "int"])),
+                _ => format!("{of} {member}"),
+            };
+            write!(body, "{text}; ").expect("it is a string");
+        }
+        let attribute = match self.below(8) {
+            0 => "__attribute__((packed))".to_owned(),
+            1 => format!("__attribute__((aligned({})))", 4 << self.below(3)),
+            _ => String::new(),
+        };
+        (format!("{keyword} f{index} {{ {body}}} {attribute};"), name)
+    }
+
     fn enumeration(&mut self, index: usize) -> (String, String) {
         let packed = if self.one_in(3) {
             "__attribute__((packed)) "

@@ -21,6 +21,11 @@ pub(crate) struct Protocol {
     pub(crate) leave_is_release: bool,
     /// Plain stores become visible in the order in which they were made.
     pub(crate) stores_in_order: bool,
+    /// An enter reads `slow` with acquire. Otherwise the thread may read the guest's state before
+    /// that, and even while it is still in its call.
+    pub(crate) slow_is_acquire: bool,
+    /// Locking the mutex is an acquire. Otherwise what was read before it may be used after it.
+    pub(crate) lock_is_acquire: bool,
     /// How many foreign calls the thread makes.
     pub(crate) calls: u8,
 }

@@ -82,6 +82,8 @@ pub(crate) struct State {
     writes: u8,
     /// The note of the last retaken call, as the watchdog saw it.
     told: u8,
+    /// The guest's state, if the thread has read it before its enter.
+    early: Option<u8>,
     /// Whether the new owner has read an older state than the last one written; and the same of the
     /// thread.
     heir_saw_old: bool,
@@ -103,6 +105,7 @@ impl State {
             looks: 0,
             writes: 0,
             told: 0,
+            early: None,
             heir_saw_old: false,
             thread_saw_old: false,
         }
@@ -157,6 +160,7 @@ impl State {
             ));
         }
         successors.extend(self.of_thread(protocol));
+        successors.extend(self.early_read(protocol));
         successors.extend(self.of_watchdog(protocol));
         successors
     }
@@ -167,11 +171,28 @@ impl State {
         Some((step, state))
     }
 
+    /// The thread reads the guest's state before its turn: a processor may execute a load before
+    /// earlier stores and plain loads.
+    fn early_read(&self, protocol: Protocol) -> Option<(Step, State)> {
+        let is_before_enter = matches!(
+            self.thread,
+            Thread::Outside | Thread::Noted | Thread::Using | Thread::Entering
+        );
+        if protocol.slow_is_acquire || !is_before_enter || self.early.is_some() {
+            return None;
+        }
+        self.with("thread: reads the guest's state early", |state| {
+            state.early = Some(state.memory.seen_by_thread(Place::Guest));
+        })
+    }
+
     fn of_thread(&self, protocol: Protocol) -> Option<(Step, State)> {
         let gate = self.memory.seen_by_thread(Place::Gate);
         match self.thread {
             Thread::Inside => self.with("thread: reads and writes the guest's state", |state| {
-                state.thread_saw_old = state.memory.seen_by_thread(Place::Guest) != state.writes;
+                let early = state.early.take();
+                let seen = early.unwrap_or_else(|| state.memory.seen_by_thread(Place::Guest));
+                state.thread_saw_old = seen != state.writes;
                 state.writes += 1;
                 state.memory.store(Place::Guest, state.writes, false);
                 state.thread = if state.calls == protocol.calls {
@@ -217,6 +238,9 @@ impl State {
             Thread::WantsMutex if self.mutex == Mutex::Free => {
                 self.with("thread: locks the mutex", |state| {
                     state.memory.drain();
+                    if protocol.lock_is_acquire {
+                        state.early = None;
+                    }
                     state.mutex = Mutex::OfThread;
                     state.thread = Thread::HasMutex;
                 })
@@ -275,6 +299,7 @@ impl State {
                         "watchdog: membarrier (the thread's stores are visible)",
                         |state| {
                             state.memory.drain();
+                            state.early = None;
                             state.watchdog = Watchdog::BarrierIsDone(seen);
                         },
                     )

@@ -6,10 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::slots::{Layout, Slots};
-use super::{
-    COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError,
-    valgrind,
-};
+use super::{GuardKind, Stack, StackError, valgrind};
 use crate::memory;
 
 /// A reservation leaves this fraction of the kernel's mappings to the rest of the program: to
@@ -94,21 +91,16 @@ impl StackPool {
     pub fn new(default_size: usize) -> io::Result<StackPool> {
         /// A number for each pool; wraps after four billion pools.
         static NEXT_ID: AtomicU32 = AtomicU32::new(0);
-        let page = memory::page_size();
-        let default_size = usable_size(default_size)
+        // Relaxed: the numbers must only differ.
+        let number = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let layout = Layout::new(number, GuardKind::detect(), memory::page_size());
+        let default_size = layout
+            .usable_size(default_size)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let guard = GUARD_SIZE.next_multiple_of(page);
-        let layout = Layout {
-            // Relaxed: the numbers must only differ.
-            pool: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            guards: GuardKind::detect(),
-            guard,
-            page_shift: page.trailing_zeros(),
-        };
         Ok(StackPool {
             layout,
             default_size,
-            slots: Slots::new(OWN_MAPPING + 1, layout, extent(guard, default_size)),
+            slots: Slots::new(OWN_MAPPING + 1, layout, layout.extent(default_size)),
             former: Vec::new(),
             own_free: Vec::new(),
             own_kept: OWN_MAPPINGS_KEPT,
@@ -135,13 +127,13 @@ impl StackPool {
         if size == self.default_size {
             return Ok(());
         }
-        self.change_default_size(usable_size(size)?);
+        self.change_default_size(self.layout.usable_size(size)?);
         Ok(())
     }
 
     #[cold]
     fn change_default_size(&mut self, size: usize) {
-        let stride = extent(self.layout.guard, size);
+        let stride = self.layout.extent(size);
         if stride == self.slots.stride() {
             return;
         }
@@ -173,7 +165,7 @@ impl StackPool {
     /// When `size` is beyond the limit or the system refuses; the pool is unchanged.
     pub fn allocate(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
         let stack = match size {
-            Some(size) if size != self.default_size => match usable_size(size)? {
+            Some(size) if size != self.default_size => match self.layout.usable_size(size)? {
                 size if size == self.default_size => self.allocate_slot()?,
                 size => self.allocate_own(size)?,
             },
@@ -230,11 +222,11 @@ impl StackPool {
     ///
     /// When `size` is beyond the limit.
     pub fn premade(&self, size: Option<usize>) -> Result<usize, StackError> {
-        let size = size.map_or(Ok(self.default_size), usable_size)?;
+        let size = self.size_or_default(size)?;
         if size == self.default_size {
             return Ok(self.slots.free());
         }
-        let whole = extent(self.layout.guard, size);
+        let whole = self.layout.extent(size);
         Ok(self
             .own_free
             .iter()
@@ -244,11 +236,11 @@ impl StackPool {
 
     /// Makes a stack, even if others are free. It does not count as in use.
     fn make(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
-        let size = size.map_or(Ok(self.default_size), usable_size)?;
+        let size = self.size_or_default(size)?;
         if size == self.default_size {
             return self.make_slot();
         }
-        self.make_own(extent(self.layout.guard, size))
+        self.make_own(self.layout.extent(size))
     }
 
     /// Undoes [`StackPool::make`] for a stack that is not needed. A slot is set aside with its
@@ -367,7 +359,7 @@ impl StackPool {
     }
 
     fn allocate_own(&mut self, size: usize) -> Result<Stack, StackError> {
-        let whole = extent(self.layout.guard, size);
+        let whole = self.layout.extent(size);
         if let Some(index) = self
             .own_free
             .iter()
@@ -395,6 +387,13 @@ impl StackPool {
         let stack = self.layout.stack_at(base, whole, OWN_MAPPING);
         valgrind::register(&stack);
         Ok(stack)
+    }
+
+    fn size_or_default(&self, size: Option<usize>) -> Result<usize, StackError> {
+        match size {
+            Some(size) => self.layout.usable_size(size),
+            None => Ok(self.default_size),
+        }
     }
 
     fn unmap_own(&mut self, stack: Stack) {
@@ -440,21 +439,6 @@ impl Drop for StackPool {
             .chain(&mut self.former)
             .for_each(Slots::unmap);
     }
-}
-
-fn usable_size(wish: usize) -> Result<usize, StackError> {
-    if wish > MAXIMUM_SIZE {
-        return Err(StackError::TooLarge { size: wish });
-    }
-    Ok(wish.max(MINIMUM_SIZE).next_multiple_of(memory::page_size()))
-}
-
-/// The size of a slot or mapping with `size` usable bytes, with room for the colour: an odd number
-/// of pages.
-fn extent(guard: usize, size: usize) -> usize {
-    let page = memory::page_size();
-    let pages = (guard + size + (COLOURS - 1) * COLOUR_STEP).div_ceil(page);
-    (pages | 1) * page
 }
 
 /// How many mappings the program may have. The kernel is asked once.

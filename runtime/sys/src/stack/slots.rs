@@ -4,7 +4,10 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::{COLOUR_STEP, COLOURS, GuardKind, Stack, StackError, valgrind};
+use super::{
+    COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError,
+    valgrind,
+};
 use crate::memory;
 
 const GIBIBYTE: usize = 1 << 30;
@@ -31,6 +34,38 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// The layout on a system with pages of `page` bytes, a power of two.
+    pub(super) fn new(pool: u32, guards: GuardKind, page: usize) -> Layout {
+        Layout {
+            pool,
+            guards,
+            guard: GUARD_SIZE.next_multiple_of(page),
+            page_shift: page.trailing_zeros(),
+        }
+    }
+
+    /// The usable bytes of a stack for which `wish` bytes were asked: whole pages.
+    ///
+    /// # Errors
+    ///
+    /// When `wish` is beyond [`MAXIMUM_SIZE`].
+    pub(super) fn usable_size(&self, wish: usize) -> Result<usize, StackError> {
+        if wish > MAXIMUM_SIZE {
+            return Err(StackError::TooLarge { size: wish });
+        }
+        Ok(wish
+            .max(MINIMUM_SIZE)
+            .next_multiple_of(1 << self.page_shift))
+    }
+
+    /// The bytes of a slot or mapping with `size` usable bytes, with room for the colour: an odd
+    /// number of pages.
+    pub(super) fn extent(&self, size: usize) -> usize {
+        let page = 1 << self.page_shift;
+        let pages = (self.guard + size + (COLOURS - 1) * COLOUR_STEP).div_ceil(page);
+        (pages | 1) * page
+    }
+
     /// The stack in `extent` bytes from `base`, its top lowered by the colour of the base's page.
     #[inline]
     pub(super) fn stack_at(&self, base: NonNull<u8>, extent: usize, slots: u16) -> Stack {
@@ -315,5 +350,67 @@ fn no_address_space(size: usize) -> StackError {
     StackError::NoAddressSpace {
         size,
         source: io::Error::from_raw_os_error(libc::ENOMEM),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The page sizes of x86-64 and aarch64.
+    const PAGES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+
+    fn layout(page: usize) -> Layout {
+        Layout::new(0, GuardKind::Mprotect, page)
+    }
+
+    /// Eight neighbours at a made-up address, which nothing accesses.
+    fn neighbours(layout: Layout, extent: usize) -> [Stack; COLOURS] {
+        std::array::from_fn(|number| {
+            let base = NonNull::without_provenance(
+                std::num::NonZero::new(GIBIBYTE + number * extent).expect("it is not zero"),
+            );
+            layout.stack_at(base, extent, 1)
+        })
+    }
+
+    #[test]
+    fn guards_and_usable_bytes_are_whole_pages_of_every_size() {
+        for page in PAGES {
+            let layout = layout(page);
+            assert!(layout.guard >= GUARD_SIZE && layout.guard.is_multiple_of(page));
+            for (wish, pages_of_4_kib) in [(1, 4), (MINIMUM_SIZE + 1, 5), (1 << 20, 256)] {
+                let size = layout.usable_size(wish).expect("it is in bounds");
+                assert_eq!(size, (pages_of_4_kib * PAGES[0]).next_multiple_of(page));
+                let extent = layout.extent(size);
+                assert_eq!(extent / page % 2, 1, "an odd number of pages");
+                assert!(extent.is_multiple_of(page) && extent - layout.guard - size < 3 * page);
+            }
+            assert!(layout.usable_size(MAXIMUM_SIZE + 1).is_err());
+        }
+    }
+
+    /// The colour takes no page of its own: what is just below the top is in the last page. So a
+    /// suspended process uses one page, whatever its size.
+    #[test]
+    fn the_top_of_each_stack_is_in_the_last_page_of_its_slot() {
+        for page in PAGES {
+            let layout = layout(page);
+            let extent = layout.extent(1 << 20);
+            let stacks = neighbours(layout, extent);
+            let mut offsets = std::collections::HashSet::new();
+            for stack in &stacks {
+                let end = stack.base.as_ptr() as usize + extent;
+                let below = end - stack.top() as usize;
+                assert!(below <= (COLOURS - 1) * COLOUR_STEP);
+                assert!(stack.size() >= 1 << 20 && stack.top() as usize > end - page);
+                offsets.insert(below);
+            }
+            assert_eq!(
+                offsets.len(),
+                COLOURS,
+                "each neighbour has its own offset in its page"
+            );
+        }
     }
 }

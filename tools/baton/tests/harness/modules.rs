@@ -39,7 +39,8 @@ fn build(source: &Path, target: &Path) {
     }
     let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
     let include = option_env!("BATON_LUA_INCLUDE").unwrap_or("/usr/include/lua5.4");
-    let mut compiler = Command::new("cc");
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut compiler = Command::new(compiler);
     compiler
         .args(["-O2", "-shared", "-fPIC", "-Wall", "-I", include, "-o"])
         .arg(&fresh)

@@ -15,6 +15,10 @@ pub(crate) struct Target {
     pub(crate) node: &'static str,
     /// The program that runs its programs on other architectures, with arguments.
     pub(crate) emulator: &'static [&'static str],
+    /// The machine in the header of its programs (elf(5)).
+    pub(crate) elf_machine: u16,
+    /// Debian's C compiler for it on other architectures, if tests run there.
+    pub(crate) cross_compiler: Option<&'static str>,
 }
 
 /// The oldest glibc that the programs run with.
@@ -29,6 +33,8 @@ pub(crate) const TARGETS: [Target; 2] = [
         debian: "amd64",
         node: "x64",
         emulator: &["qemu-x86_64"],
+        elf_machine: 62,
+        cross_compiler: None,
     },
     Target {
         architecture: "aarch64",
@@ -37,6 +43,8 @@ pub(crate) const TARGETS: [Target; 2] = [
         debian: "arm64",
         node: "arm64",
         emulator: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+        elf_machine: 183,
+        cross_compiler: Some("aarch64-linux-gnu-gcc"),
     },
 ];
 

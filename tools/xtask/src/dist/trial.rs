@@ -13,22 +13,8 @@ use crate::Outcome;
 use crate::cargo::nothing_may_be_skipped;
 use crate::deb::clean_root::{self, CleanRoot, oldest_suite};
 use crate::deb::output;
-use crate::packages::{self, Package, Probe};
+use crate::packages::{self, FOR_AARCH64};
 use crate::workspace;
-
-/// What runs programs for aarch64: an emulator, and the C library.
-const FOR_AARCH64: [Package; 2] = [
-    Package {
-        name: "qemu-user",
-        probe: Probe::Program("qemu-aarch64", "--version"),
-        needed_by: "the trial of programs for aarch64",
-    },
-    Package {
-        name: "libc6-arm64-cross",
-        probe: Probe::File("/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1"),
-        needed_by: "the trial of programs for aarch64",
-    },
-];
 
 /// A module that doubles a number.
 const MODULE: &str = r#"
@@ -59,8 +45,8 @@ print(ffi.string(text))
 
 /// Tries all packages for one target.
 pub(super) fn run(zig: &Zig, target: &Target, made: &Made, launcher: &Path) -> Outcome {
-    if !target.is_native() && !packages::install_missing(&FOR_AARCH64).is_empty() {
-        return Err(format!("dist: {}", packages::remedy(&FOR_AARCH64)));
+    if !target.is_native() && !packages::install_missing(FOR_AARCH64).is_empty() {
+        return Err(format!("dist: {}", packages::remedy(FOR_AARCH64)));
     }
     let place = workspace::target_directory("dist-trial").join(target.architecture);
     if place.exists() {

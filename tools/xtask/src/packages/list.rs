@@ -119,6 +119,38 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
     beside_modules("slapd", Probe::File("/usr/sbin/slapd")),
 ];
 
+/// What runs programs for aarch64 on other machines: an emulator, and the C library.
+pub(crate) const FOR_AARCH64: &[Package] = &[
+    for_aarch64("qemu-user", Probe::Program("qemu-aarch64", "--version")),
+    for_aarch64(
+        "libc6-arm64-cross",
+        Probe::File("/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1"),
+    ),
+];
+
+/// What `cargo xtask test --target` needs.
+pub(crate) const FOR_EMULATED_TESTS: &[Package] = &[
+    MAKE,
+    FOR_AARCH64[0],
+    FOR_AARCH64[1],
+    for_aarch64(
+        "gcc-aarch64-linux-gnu",
+        Probe::Program("aarch64-linux-gnu-gcc", "--version"),
+    ),
+    for_aarch64(
+        "libc6-dev-arm64-cross",
+        Probe::File("/usr/aarch64-linux-gnu/include/stdio.h"),
+    ),
+];
+
+const fn for_aarch64(name: &'static str, probe: Probe) -> Package {
+    Package {
+        name,
+        probe,
+        needed_by: "the trial of packages for aarch64, and the tests for it",
+    }
+}
+
 /// The services that come with these packages, each named like its package. Tests start the servers
 /// that they need themselves.
 pub(super) const SERVICES: &[&str] = &["postgresql", "prosody", "slapd"];

@@ -205,7 +205,7 @@ impl Vm {
     /// use std::time::Duration;
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// let vm = closures::hosted(|main| {
-    ///     let until = Instant::now() + Duration::from_millis(2);
+    ///     let until = Instant::now() + Duration::from_millis(100);
     ///     main.vm.sleep_until(until);
     /// });
     /// let mut idle = 0;

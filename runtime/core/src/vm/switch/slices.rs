@@ -81,6 +81,7 @@ impl Inside<'_> {
     /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
     /// use baton_core::vm::Spawned;
     /// closures::run(|main| {
+    /// #   main.vm.parameters.slice.set(std::time::Duration::from_secs(3600));
     ///     let options = main.options(|process| process.note("equal"));
     ///     main.vm.spawn(options, None, Spawned::Now).expect("there is room");
     ///     main.vm.safepoint();
