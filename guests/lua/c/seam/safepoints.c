@@ -247,8 +247,11 @@ void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   struct baton_process *process = baton_lua_running(L);
   int saved_errno = errno;
   uint64_t returned;
-  /* A state of a module's own, on any thread: not the guest's business. */
-  if (process == NULL) return;
+  if (process == NULL) { /* a state of a module's own, on any thread; or a host comes */
+    if (l_unlikely(baton_seam_hooks.host_comes != NULL)) baton_seam_hooks.host_comes(L);
+    restore_errno(saved_errno);
+    return;
+  }
   if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS | BATON_SLOW_FORKED)) {
     process->saved_errno = saved_errno;
     returned = baton_now();
