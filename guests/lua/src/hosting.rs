@@ -359,7 +359,8 @@ unsafe extern "C" fn baton_host_end(host: *mut Host) {
     // Relaxed: a count.
     HOSTS.fetch_sub(1, Ordering::Relaxed);
     let until = Moment::now() + TO_END;
-    while host.vm.threads() > 0 && Moment::now() < until {
+    // Each thread has a reference until it has ended.
+    while Arc::strong_count(&host.vm) > 1 && Moment::now() < until {
         std::thread::sleep(TO_END / 500);
     }
 }
