@@ -2,9 +2,9 @@
 //! the place of liblua5.4.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 /// Set by `cargo xtask test`: a file whose lines it prints at the end.
@@ -67,14 +67,7 @@ fn prefix() -> &'static Path {
 fn example(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("embedding-{name}"));
     fs::create_dir_all(&directory).expect("a directory for the program");
-    for file in [
-        "Makefile",
-        "scripts.lua",
-        "frames.c",
-        "uv.c",
-        "window.c",
-        "many.lua",
-    ] {
+    for file in ["Makefile", "scripts.lua", "frames.c", "uv.c", "window.c"] {
         let from = repository().join("examples/embedding").join(file);
         fs::copy(from, directory.join(file)).expect("the file is there");
     }
@@ -115,7 +108,10 @@ fn a_games_loop_gives_scripts_their_time() {
     };
     assert_eq!(frames, 120.0);
     // 200 sleeps and 40 calls, if nothing delays them.
-    assert!(slept >= 40.0 && blocked >= 5.0 && computed > 1000.0, "{said:?}");
+    assert!(
+        slept >= 40.0 && blocked >= 5.0 && computed > 1000.0,
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -134,4 +130,98 @@ fn the_loop_of_libuv_runs_processes() {
     // 200 ticks and sleeps, and 40 calls, if nothing delays them.
     assert!(ticks >= 40.0 && slept >= 40.0, "{said:?}");
     assert!(blocked >= 5.0 && computed > 1000.0, "{said:?}");
+}
+
+/// An X server without a visible screen. It ends with this value.
+struct Screen {
+    server: Child,
+    display: String,
+}
+
+impl Screen {
+    /// Starts one on a free display.
+    fn start() -> Screen {
+        let mut server = Command::new("Xvfb")
+            .args(["-screen", "0", "800x600x24", "-nolisten", "tcp"])
+            .args(["-noreset", "-displayfd", "1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the X server can be started");
+        let mut number = String::new();
+        let written = server.stdout.take().map(BufReader::new);
+        let read = written.and_then(|mut written| written.read_line(&mut number).ok());
+        assert!(read > Some(0), "the X server ends: {:?}", server.wait());
+        let display = format!(":{}", number.trim());
+        Screen { server, display }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // SIGTERM makes it remove its lock file. If it has ended already, there is nothing to do.
+        if matches!(self.server.try_wait(), Ok(None)) {
+            let number = self.server.id().to_string();
+            let _ = Command::new("kill").args(["-TERM", &number]).status();
+        }
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn a_window_redraws_while_scripts_sleep_block_and_compute() {
+    let what = "a window of SDL";
+    if is_missing(&["Xvfb", "-help"], "xvfb", what)
+        || is_missing(
+            &["pkg-config", "sdl2", "--exists"],
+            "pkg-config and libsdl2-dev",
+            what,
+        )
+    {
+        return;
+    }
+    let program = example("window");
+    let screen = Screen::start();
+    let said = numbers(&program, &["scripts.lua", "2"], Some(&screen.display));
+    let [frames, late, _4, _latest, slept, blocked, computed] = said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!(frames, 120.0);
+    // A machine with other work may delay some of them.
+    assert!(late < 60.0, "{said:?}");
+    assert!(
+        slept >= 20.0 && blocked >= 5.0 && computed > 1000.0,
+        "{said:?}"
+    );
+}
+
+/// Draws with gnuplot's terminal `tikz`, which is written in Lua. The libraries of the directory come
+/// first. Without comments, as one of them has the time.
+fn drawing(libraries: Option<&Path>) -> String {
+    let mut gnuplot = Command::new("gnuplot");
+    gnuplot.args([
+        "-e",
+        "set terminal tikz; set samples 50; plot sin(x), cos(x) with points",
+    ]);
+    if let Some(libraries) = libraries {
+        gnuplot.env("LD_LIBRARY_PATH", libraries);
+    }
+    let said = succeed(&mut gnuplot);
+    let lines = said.lines().filter(|line| !line.starts_with('%'));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn gnuplot_draws_the_same_with_this_library_in_place_of_liblua() {
+    if is_missing(&["gnuplot", "--version"], "gnuplot-nox", "gnuplot's Lua") {
+        return;
+    }
+    let libraries = Path::new(env!("CARGO_TARGET_TMPDIR")).join("in-place-of-liblua");
+    fs::create_dir_all(&libraries).expect("a directory for the library");
+    let library = prefix().join("lib/libbaton-lua.so.0");
+    fs::copy(library, libraries.join("liblua5.4.so.0")).expect("the library is installed");
+    let with_lua = drawing(None);
+    assert!(with_lua.contains("\\gppoint{"), "{with_lua}");
+    assert_eq!(drawing(Some(&libraries)), with_lua);
 }

@@ -30,9 +30,9 @@ use baton_core::sched::{Priority, ProcessId, SpawnOptions};
 use baton_core::vm::{Inside, Spawned, StintEnd, Vm, WakeAction, Waker};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::reserve;
 use baton_sys::signals::{self, ThreadHandle};
 use baton_sys::stack::{Stack, StackPool};
-use baton_sys::reserve;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -272,7 +272,11 @@ unsafe fn new(record: *mut c_void, main: *mut c_void) -> Result<Box<Host>, Strin
 // SAFETY: the only definition of this symbol, with the signature in `hosting/hosting.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_host_come(host: &Host) {
-    let Some(base) = host.base.get().filter(|_| host.presence() == Presence::Gone) else {
+    let Some(base) = host
+        .base
+        .get()
+        .filter(|_| host.presence() == Presence::Gone)
+    else {
         fail("the host comes although it has not gone")
     };
     host.presence.set(Presence::Comes);
@@ -287,7 +291,11 @@ unsafe extern "C" fn baton_host_come(host: &Host) {
 // SAFETY: the only definition of this symbol, with the signature in `hosting/hosting.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_host_go(host: &Host, deadline: u64) -> c_int {
-    let Some(place) = host.place.get().filter(|_| host.presence() == Presence::Here) else {
+    let Some(place) = host
+        .place
+        .get()
+        .filter(|_| host.presence() == Presence::Here)
+    else {
         fail("the host goes although it is not here")
     };
     host.presence

@@ -41,17 +41,17 @@ static RUNTIME: Library = Library {
     symbols: "BATON_1 { global: baton_*; local: *; };\n",
 };
 
-/// For programs that embed Lua. Its symbols have no version, so that it can take the place of
-/// liblua5.4 under a program that is linked with that.
+/// For programs that embed Lua. Lua's symbols have the version that they have in Debian's
+/// liblua5.4, so that it can take the place of that under a program that is linked with that.
 static LUA: Library = Library {
     package: "baton-lua-library",
     archive: "libbaton_lua_library.a",
     name: "baton-lua",
     description: "Lua 5.4 with preemptive processes, for programs that embed Lua",
     headers: "baton-lua",
-    symbols: "{ global: lua_*; luaL_*; luaopen_*; baton_lua_newstate; baton_lua_start; \
-              baton_lua_run_until; baton_lua_descriptor; baton_lua_next_deadline; \
-              baton_lua_now; local: *; };\n",
+    symbols: "LUA_5.4 { global: lua_*; luaL_*; luaopen_*; local: *; };\n\
+              BATON_LUA_1 { global: baton_lua_newstate; baton_lua_start; baton_lua_run_until; \
+              baton_lua_descriptor; baton_lua_next_deadline; baton_lua_now; };\n",
 };
 
 impl Library {

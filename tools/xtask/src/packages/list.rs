@@ -78,6 +78,7 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
     module("lua-yaml", "yaml"),
     module("lua-zlib", "zlib"),
     called_directly("libcurl4", Probe::File("/usr/share/doc/libcurl4/copyright")),
+    for_programs("gnuplot-nox", Probe::Program("gnuplot", "--version")),
     for_programs("libuv1-dev", Probe::File("/usr/include/uv.h")),
     for_programs("libsdl2-dev", Probe::File("/usr/include/SDL2/SDL.h")),
     called_directly(
