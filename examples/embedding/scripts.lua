@@ -3,6 +3,8 @@
 
 local process = require "baton.process"
 
+process.params.slice = 0.001 -- the program gives a few milliseconds at a time
+
 local counts = { slept = 0, blocked = 0, computed = 0 }
 
 process.spawn({ name = "sleeper" }, function()

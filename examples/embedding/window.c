@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
   due = baton_lua_now();
   for (frame = 0; frame < frames && !is_over; frame++) {
     SDL_Event event;
-    uint64_t drawn;
+    uint64_t began;
     due += FRAME;
     while (SDL_PollEvent(&event))
       if (event.type == SDL_QUIT) is_over = 1;
@@ -72,14 +72,14 @@ int main(int argc, char **argv) {
     lua_pop(L, 3);
     baton_lua_run_until(L, baton_lua_now() + BUDGET);
     sleep_until(due);
+    began = baton_lua_now();
+    if (began > due + 4 * MILLISECOND) late++;
+    if (began - due > latest) latest = began - due;
     draw(renderer, frame, slept);
-    drawn = baton_lua_now();
-    if (drawn > due + 4 * MILLISECOND) late++;
-    if (drawn - due > latest) latest = drawn - due;
   }
   lua_getglobal(L, "update");
   if (lua_pcall(L, 0, 3, 0) != LUA_OK) fail(lua_tostring(L, -1));
-  printf("%d frames, %d late by more than 4 ms; the latest by %.1f ms\n", frame, late,
+  printf("%d frames, %d drawn late by more than 4 ms; the latest by %.1f ms\n", frame, late,
       (double)latest / 1e6);
   printf("slept %lld times, blocked %lld times, computed %lld steps\n",
       (long long)lua_tointeger(L, -3), (long long)lua_tointeger(L, -2),

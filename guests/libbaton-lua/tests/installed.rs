@@ -222,6 +222,6 @@ fn gnuplot_draws_the_same_with_this_library_in_place_of_liblua() {
     let library = prefix().join("lib/libbaton-lua.so.0");
     fs::copy(library, libraries.join("liblua5.4.so.0")).expect("the library is installed");
     let with_lua = drawing(None);
-    assert!(with_lua.contains("\\gppoint{"), "{with_lua}");
+    assert!(with_lua.contains("\\gp3point{"), "{with_lua}");
     assert_eq!(drawing(Some(&libraries)), with_lua);
 }

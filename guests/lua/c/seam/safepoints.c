@@ -245,10 +245,13 @@ static void note_call(lua_State *L, const struct baton_process *process, uint64_
 
 void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   struct baton_process *process = baton_lua_running(L);
-  int saved_errno = errno;
   uint64_t returned;
-  if (process == NULL) { /* a state of a module's own, on any thread; or a host comes */
-    if (l_unlikely(baton_seam_hooks.host_comes != NULL)) baton_seam_hooks.host_comes(L);
+  int saved_errno;
+  /* A state of a module's own, on any thread; or that of a host. */
+  if (process == NULL && baton_seam_hooks.host_comes == NULL) return;
+  saved_errno = errno;
+  if (process == NULL) {
+    baton_seam_hooks.host_comes(L);
     restore_errno(saved_errno);
     return;
   }
