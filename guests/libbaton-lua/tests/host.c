@@ -63,7 +63,7 @@ static int descriptors(void) { return count("/proc/self/fd"); }
 static int handles_signal(int signal) {
   struct sigaction action;
   sigaction(signal, NULL, &action);
-  return action.sa_handler != SIG_DFL;
+  return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
 
 /* Waits for the descriptor. Returns whether it is readable. */
