@@ -52,8 +52,8 @@ int main(int argc, char **argv) {
   }
   lua_getglobal(L, "update");
   if (lua_pcall(L, 0, 3, 0) != LUA_OK) fail(L);
-  printf("%d frames, %d late by more than 4 ms; scripts took at most %.1f ms of one\n", frames, late,
-      (double)longest / 1e6);
+  printf("%d frames, %d late by more than 4 ms; scripts took at most %.1f ms of one\n", frames,
+      late, (double)longest / 1e6);
   printf("slept %lld times, blocked %lld times, computed %lld steps\n",
       (long long)lua_tointeger(L, -3), (long long)lua_tointeger(L, -2),
       (long long)lua_tointeger(L, -1));

@@ -1,5 +1,5 @@
-/* A program with a loop of its own that embeds Lua, as it would with liblua5.4. The argument chooses
-   the case. */
+/* A program with a loop of its own that embeds Lua, as it would with liblua5.4. The argument
+   chooses the case. */
 #include "baton_lua.h"
 #include "lauxlib.h"
 #include "lualib.h"

@@ -1,5 +1,5 @@
-//! The installed library: the programs of examples/embedding are built with it, and run; and it takes
-//! the place of liblua5.4.
+//! The installed library: the programs of examples/embedding are built with it, and run; and it
+//! takes the place of liblua5.4.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -196,8 +196,8 @@ fn a_window_redraws_while_scripts_sleep_block_and_compute() {
     );
 }
 
-/// Draws with gnuplot's terminal `tikz`, which is written in Lua. The libraries of the directory come
-/// first. Without comments, as one of them has the time.
+/// Draws with gnuplot's terminal `tikz`, which is written in Lua. The libraries of the directory
+/// come first. Without comments, as one of them has the time.
 fn drawing(libraries: Option<&Path>) -> String {
     let mut gnuplot = Command::new("gnuplot");
     gnuplot.args([

@@ -52,8 +52,8 @@ int baton_lua_run_until(lua_State *L, uint64_t deadline);
 int baton_lua_descriptor(lua_State *L);
 
 /* When baton_lua_run_until has something to do next, in nanoseconds of baton_lua_now: a past time
-   for at once, BATON_LUA_NO_DEADLINE if only the descriptor can tell. For loops that take a timeout,
-   on systems where the descriptor knows no deadlines. */
+   for at once, BATON_LUA_NO_DEADLINE if only the descriptor can tell. For loops that take a
+   timeout, on systems where the descriptor knows no deadlines. */
 uint64_t baton_lua_next_deadline(lua_State *L);
 
 /* The present time of deadlines: monotonic, in nanoseconds. On any thread. */

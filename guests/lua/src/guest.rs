@@ -43,7 +43,7 @@ unsafe extern "C" {
 pub(crate) struct LuaGuest {
     /// `struct baton_lua_vm` of the C half. It outlives the VM.
     pub(crate) record: usize,
-    place: Place,
+    place: PlaceInProgram,
     /// In a fork's child: this VM is the only one, and the program ends with it.
     is_only: AtomicBool,
     /// The number of switches when the last deadlock was suspected.
@@ -53,7 +53,7 @@ pub(crate) struct LuaGuest {
 }
 
 /// Which VM of the program it is.
-enum Place {
+enum PlaceInProgram {
     /// The first one: the program ends with it.
     First,
     Beside(Arc<Beside>),
@@ -76,20 +76,20 @@ fn pointer(user_data: usize) -> *mut c_void {
 impl LuaGuest {
     /// The guest of the program's first VM.
     pub(crate) fn new(record: usize) -> LuaGuest {
-        LuaGuest::of(record, Place::First)
+        LuaGuest::of(record, PlaceInProgram::First)
     }
 
     /// The guest of a state that a program embeds. It frees the record.
     pub(crate) fn hosted(record: usize) -> LuaGuest {
-        LuaGuest::of(record, Place::Hosted)
+        LuaGuest::of(record, PlaceInProgram::Hosted)
     }
 
     /// The guest of another VM. It frees the record.
     pub(crate) fn beside(beside: Arc<Beside>) -> LuaGuest {
-        LuaGuest::of(beside.record, Place::Beside(beside))
+        LuaGuest::of(beside.record, PlaceInProgram::Beside(beside))
     }
 
-    fn of(record: usize, place: Place) -> LuaGuest {
+    fn of(record: usize, place: PlaceInProgram) -> LuaGuest {
         LuaGuest {
             record,
             place,
@@ -104,14 +104,14 @@ impl LuaGuest {
         // Relaxed: it changes only in a fork's child, before there is another thread.
         let is_only = self.is_only.load(Ordering::Relaxed);
         match &self.place {
-            Place::Beside(beside) if !is_only => Some(beside),
+            PlaceInProgram::Beside(beside) if !is_only => Some(beside),
             _ => None,
         }
     }
 
     /// Whether the program ends with this VM, which has its signals and its observers.
     fn is_programs(&self) -> bool {
-        !matches!(self.place, Place::Hosted) && self.as_beside().is_none()
+        !matches!(self.place, PlaceInProgram::Hosted) && self.as_beside().is_none()
     }
 
     /// How long to wait before checking again, while a thread outside of the VM may still wake a
@@ -292,7 +292,7 @@ impl Guest for LuaGuest {
     }
 
     fn signalled(&self, inside: &Inside<'_>) {
-        if matches!(self.place, Place::Hosted) {
+        if matches!(self.place, PlaceInProgram::Hosted) {
             return; // signals are the program's
         }
         if let Some(beside) = self.as_beside() {

@@ -104,7 +104,7 @@ void baton_lua_adapt(lua_State *L) {
   luaL_checkstack(L, (int)REPLACED + LUA_MINSTACK, NULL);
   for (i = 0; i < REPLACED; i++) is_own[i] = push_replaced(L, i);
   suit(L);
-  for (i = REPLACED; i-- > 0;) { /* the program's own values are on the stack, the last on its top */
+  for (i = REPLACED; i-- > 0;) { /* the program's own values are on the stack */
     if (!is_own[i] && lua_getglobal(L, replaced[i].library) == LUA_TTABLE) {
       lua_insert(L, -2);
       lua_setfield(L, -2, replaced[i].name);

@@ -23,7 +23,8 @@
 /* The host's function that reports the error on the top of the stack, and pops it. Set once. */
 static void (*report_error)(lua_State *L);
 
-/* Runs the main process of a state that a program embeds (hosting/). Set once, before there is one. */
+/* Runs the main process of a state that a program embeds (hosting/). Set once, before there is
+   one. */
 static void (*keep_place)(struct baton_host *host);
 
 /* {======================================================
@@ -127,8 +128,8 @@ void baton_lua_write_flight(lua_State *L) {
   baton_lua_leave(L);
 }
 
-/* os.exit([code [, close]]). The state of a program that embeds Lua is not closed: the program's own
-   code may use it until it ends. */
+/* os.exit([code [, close]]). The state of a program that embeds Lua is not closed: the program's
+   own code may use it until it ends. */
 int baton_lua_exit_program(lua_State *L) {
   struct baton_process *process;
   int status = EXIT_SUCCESS;
@@ -276,12 +277,15 @@ static int end_as_main(struct baton_process *process) {
   return 1;
 }
 
+/* The renamed original of luaL_newstate. */
+LUALIB_API lua_State *baton_stock_newstate(void);
+
 /* Opens Lua and runs the body in a protected call at the base, as the standalone `lua` does.
    Outside the VM before and after. */
 static int run_main(struct baton_process *first, lua_CFunction body, int argc, char **argv) {
   struct baton_lua_vm *vm = first->vm;
   int status = EXIT_FAILURE;
-  lua_State *L = luaL_newstate();
+  lua_State *L = baton_stock_newstate();
   if (L == NULL) {
     fprintf(stderr, "%s: cannot create state: not enough memory\n", vm->progname);
     return EXIT_FAILURE;
@@ -383,8 +387,8 @@ void baton_lua_install_guest(void (*keep)(struct baton_host *host)) {
   baton_lua_note_function_that_ends(baton_lua_exit_program);
 }
 
-/* Whether the program is one that runs Lua as a whole, as the interpreter does. Written before there
-   is a state. */
+/* Whether the program is one that runs Lua as a whole, as the interpreter does. Written before
+   there is a state. */
 static int is_interpreter;
 
 int baton_lua_is_interpreter(void) { return is_interpreter; }

@@ -29,8 +29,8 @@
 **                field of a frozen value; those of luaV_objlen, for a frozen value. The loop saves
 **                where it is before it makes a table.
 **   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
-**                collector while it reads another state. luaL_newstate is wrapped: in a program that
-**                embeds Lua, the state can have processes.
+**                collector while it reads another state. luaL_newstate is wrapped: in a program
+**                that embeds Lua, the state can have processes.
 **
 ** print, require, os.exit and some functions of debug are replaced in their tables (program.c).
 */
