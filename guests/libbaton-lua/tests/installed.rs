@@ -103,7 +103,7 @@ fn a_games_loop_gives_scripts_their_time() {
         return;
     }
     let said = numbers(&example("frames"), &["scripts.lua", "2"], None);
-    let [frames, _late, _4, _longest, slept, blocked, computed] = said[..] else {
+    let [frames, _late, _limit, _longest, slept, blocked, computed] = said[..] else {
         panic!("{said:?}")
     };
     assert_eq!(frames, 120.0);
@@ -184,7 +184,7 @@ fn a_window_redraws_while_scripts_sleep_block_and_compute() {
     let program = example("window");
     let screen = Screen::start();
     let said = numbers(&program, &["scripts.lua", "2"], Some(&screen.display));
-    let [frames, late, _4, _latest, slept, blocked, computed] = said[..] else {
+    let [frames, late, _limit, _latest, slept, blocked, computed] = said[..] else {
         panic!("{said:?}")
     };
     assert_eq!(frames, 120.0);
