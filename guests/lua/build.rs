@@ -53,6 +53,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=c");
+    println!("cargo::rerun-if-changed=include");
     println!("cargo::rerun-if-env-changed=CFLAGS");
     let manifest = PathBuf::from(
         std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"),
@@ -98,6 +99,7 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
             .include(source)
             .includes(headers)
             .include(own)
+            .include(own.with_file_name("include"))
             .cargo_metadata(false)
             .force_frame_pointer(false);
         lua_source::LUA_FLAGS.iter().for_each(|flag| {
@@ -105,6 +107,9 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
         });
         if std::env::var_os("CARGO_CFG_DEBUG_ASSERTIONS").is_some() {
             build.define("BATON_CHECKS", None);
+        }
+        if std::env::var_os("CARGO_CFG_BATON_SHARED").is_some() {
+            build.define("BATON_SHARED", None);
         }
         build
     };

@@ -122,6 +122,8 @@ struct baton_lua_vm {
   /* of a VM beside the program's first one: what it begins with (see vms/start.c) */
   struct baton_vm_start *start;
   uint64_t memory_limit;       /* bytes of Lua's heap; 0: none */
+  /* of a state that a program embeds: what runs it beside the program's own code (hosting/) */
+  struct baton_host *host;
 };
 
 enum baton_outcome { BATON_ALIVE, BATON_RETURNED, BATON_FAILED, BATON_WAS_KILLED };

@@ -43,14 +43,22 @@ unsafe extern "C" {
 pub(crate) struct LuaGuest {
     /// `struct baton_lua_vm` of the C half. It outlives the VM.
     pub(crate) record: usize,
-    /// `None`: the program's first VM.
-    beside: Option<Arc<Beside>>,
+    place: PlaceInProgram,
     /// In a fork's child: this VM is the only one, and the program ends with it.
     is_only: AtomicBool,
     /// The number of switches when the last deadlock was suspected.
     switches_at_check: AtomicU64,
     /// How often one was suspected since then.
     checks: AtomicU32,
+}
+
+/// Which VM of the program it is.
+enum PlaceInProgram {
+    /// The first one: the program ends with it.
+    First,
+    Beside(Arc<Beside>),
+    /// That of a state which a program embeds.
+    Hosted,
 }
 
 /// The time without a switch before the program's threads are counted. It doubles each time.
@@ -68,18 +76,23 @@ fn pointer(user_data: usize) -> *mut c_void {
 impl LuaGuest {
     /// The guest of the program's first VM.
     pub(crate) fn new(record: usize) -> LuaGuest {
-        LuaGuest::of(record, None)
+        LuaGuest::of(record, PlaceInProgram::First)
+    }
+
+    /// The guest of a state that a program embeds. It frees the record.
+    pub(crate) fn hosted(record: usize) -> LuaGuest {
+        LuaGuest::of(record, PlaceInProgram::Hosted)
     }
 
     /// The guest of another VM. It frees the record.
     pub(crate) fn beside(beside: Arc<Beside>) -> LuaGuest {
-        LuaGuest::of(beside.record, Some(beside))
+        LuaGuest::of(beside.record, PlaceInProgram::Beside(beside))
     }
 
-    fn of(record: usize, beside: Option<Arc<Beside>>) -> LuaGuest {
+    fn of(record: usize, place: PlaceInProgram) -> LuaGuest {
         LuaGuest {
             record,
-            beside,
+            place,
             is_only: AtomicBool::new(false),
             switches_at_check: AtomicU64::new(u64::MAX),
             checks: AtomicU32::new(0),
@@ -90,7 +103,15 @@ impl LuaGuest {
     fn as_beside(&self) -> Option<&Beside> {
         // Relaxed: it changes only in a fork's child, before there is another thread.
         let is_only = self.is_only.load(Ordering::Relaxed);
-        self.beside.as_deref().filter(|_| !is_only)
+        match &self.place {
+            PlaceInProgram::Beside(beside) if !is_only => Some(beside),
+            _ => None,
+        }
+    }
+
+    /// Whether the program ends with this VM, which has its signals and its observers.
+    fn is_programs(&self) -> bool {
+        !matches!(self.place, PlaceInProgram::Hosted) && self.as_beside().is_none()
     }
 
     /// How long to wait before checking again, while a thread outside of the VM may still wake a
@@ -149,7 +170,7 @@ pub(crate) unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
 
 impl Drop for LuaGuest {
     fn drop(&mut self) {
-        if self.as_beside().is_some() {
+        if !self.is_programs() {
             // SAFETY: the VM is gone, and with it each of its threads.
             unsafe { baton_lua_free_vm(pointer(self.record)) };
         }
@@ -161,7 +182,7 @@ impl Guest for LuaGuest {
         // SAFETY: the user data is the record of the process that starts on this stack, inside the
         // VM.
         unsafe { baton_lua_run(pointer(user_data)) };
-        if vm.is_stopped() && self.as_beside().is_none() {
+        if vm.is_stopped() && self.is_programs() {
             list::halt_others(&raw const *vm);
             // The main process has closed Lua's state, so the program ends here. It cannot wait for
             // the home thread, which may be in a call that never returns. SAFETY: the record of
@@ -271,6 +292,9 @@ impl Guest for LuaGuest {
     }
 
     fn signalled(&self, inside: &Inside<'_>) {
+        if matches!(self.place, PlaceInProgram::Hosted) {
+            return; // signals are the program's
+        }
         if let Some(beside) = self.as_beside() {
             // Signals and observers are the first VM's.
             if beside.takes_report() {
@@ -287,7 +311,7 @@ impl Guest for LuaGuest {
     }
 
     fn signal_waits(&self) {
-        if self.as_beside().is_some() {
+        if !self.is_programs() {
             return;
         }
         // A report is the owner's.

@@ -16,6 +16,7 @@
 //! | `source` | the modules that are written in Lua |
 //! | `wording` | how reports name processes |
 //! | `program` | a program: its first VM with its main process |
+//! | `hosting` | a state that a program embeds: its VM, beside the program's own code |
 //! | `vms` | the VMs beside that one |
 
 pub mod answers;
@@ -23,6 +24,7 @@ mod call_times;
 mod cluster;
 mod ffi;
 mod guest;
+mod hosting;
 mod inside;
 mod program;
 mod source;

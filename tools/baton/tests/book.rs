@@ -61,6 +61,7 @@ pages! {
     other_cores = "other-cores.md",
     what_can_be_sent = "what-can-be-sent.md",
     more_machines = "more-machines.md",
+    embedding = "embedding.md",
     guests = "guests.md",
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",

@@ -1,21 +1,65 @@
-//! `cargo xtask install`: installs the library for interpreters in C: its headers, `libbaton.a`,
-//! `libbaton.so.0`, two files for pkg-config, and the program `baton-conformance`.
+//! `cargo xtask install`: installs a library for programs in C.
+//!
+//! | option | for | what |
+//! |---|---|---|
+//! | none | interpreters | `baton.h`, `libbaton.a`, `libbaton.so.0`, two files for pkg-config, and the program `baton-conformance` |
+//! | `--lua` | programs that embed Lua | `baton_lua.h` and Lua's headers, `libbaton-lua.a`, `libbaton-lua.so.0`, two files for pkg-config |
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::Outcome;
 use crate::cargo::{cargo, cargo_with_flags};
 use crate::deb::output;
 use crate::workspace;
 
-/// The shared library's name, with the number that changes when old programs cannot use it.
-const SONAME: &str = "libbaton.so.0";
+/// A library: a crate, its names, and what else is installed.
+struct Library {
+    /// The crate, and the archive that cargo makes of it.
+    package: &'static str,
+    archive: &'static str,
+    /// The name for the linker's `-l` and for pkg-config.
+    name: &'static str,
+    description: &'static str,
+    /// The headers' directory below `include`, as pkg-config adds it; empty: `include` itself.
+    headers: &'static str,
+    /// What the linker makes visible.
+    symbols: &'static str,
+}
 
-/// What the linker makes visible.
-const SYMBOLS: &str = "BATON_1 { global: baton_*; local: *; };\n";
+/// For interpreters in C.
+static RUNTIME: Library = Library {
+    package: "baton-library",
+    archive: "libbaton_library.a",
+    name: "baton",
+    description: "The Baton runtime for language VMs",
+    headers: "",
+    symbols: "BATON_1 { global: baton_*; local: *; };\n",
+};
+
+/// For programs that embed Lua. Lua's symbols have the version that they have in Debian's
+/// liblua5.4, so that it can take the place of that under a program that is linked with that.
+static LUA: Library = Library {
+    package: "baton-lua-library",
+    archive: "libbaton_lua_library.a",
+    name: "baton-lua",
+    description: "Lua 5.4 with preemptive processes, for programs that embed Lua",
+    headers: "baton-lua",
+    symbols: "LUA_5.4 { global: lua_*; luaL_*; luaopen_*; local: *; };\n\
+              BATON_LUA_1 { global: baton_lua_newstate; baton_lua_start; baton_lua_run_until; \
+              baton_lua_descriptor; baton_lua_next_deadline; baton_lua_now; };\n",
+};
+
+impl Library {
+    /// The shared library's name, with the number that changes when old programs cannot use it.
+    fn soname(&self) -> String {
+        format!("lib{}.so.0", self.name)
+    }
+}
 
 /// What a program needs beside the static library.
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
@@ -23,7 +67,7 @@ const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
 /// The program that tests guests.
 const CONFORMANCE: &str = "baton-conformance";
 
-/// The compiler's flag for the library that goes into [`SONAME`].
+/// The compiler's flag for the library that goes into a shared one.
 const SHARED: &str = "--cfg baton_shared";
 
 /// What to install, and where.
@@ -34,38 +78,83 @@ struct Plan {
     /// cargo's name of the profile, which is that of its directory, too. The debug build tells a
     /// guest's mistakes.
     profile: &'static str,
+    is_for_lua: bool,
+}
+
+impl Plan {
+    fn library(&self) -> &'static Library {
+        if self.is_for_lua { &LUA } else { &RUNTIME }
+    }
 }
 
 /// Installs all, as the arguments say.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let to = plan(arguments)?;
-    let mut build = vec!["build", "-p", "baton-library"];
+    let library = to.library();
+    let mut build = vec!["build", "-p", library.package];
     if to.profile == "release" {
         build.push("--release");
     }
     output(&mut cargo_with_flags(&build, SHARED, "shared"))?;
-    build.extend(["-p", "baton-conformance"]);
-    output(&mut cargo(&build))?;
-    let headers = to.prefix.join("include");
-    for header in ["baton.h", "baton/guest.h"] {
-        let from = workspace::root().join("bindings/capi/include").join(header);
-        copy(&from, &headers.join(header))?;
+    if !to.is_for_lua {
+        build.extend(["-p", CONFORMANCE]);
+    }
+    let said = output(cargo(&build).arg("--message-format=json-render-diagnostics"))?;
+    let headers = to.prefix.join("include").join(library.headers);
+    for (from, name) in headers_of(&to, &said)? {
+        copy(&from, &headers.join(name))?;
     }
     let built = workspace::target_directory(to.profile);
-    let name = "libbaton_library.a";
-    copy(&built.join(name), &to.libraries.join("libbaton.a"))?;
+    let archive = format!("lib{}.a", library.name);
+    copy(&built.join(library.archive), &to.libraries.join(archive))?;
     let shared = workspace::target_directory("shared").join(to.profile);
-    link(&shared.join(name), &to.libraries)?;
-    program(&built.join(CONFORMANCE), &to.prefix.join("bin"))?;
-    for (file, text) in descriptions(&to.prefix, &to.libraries) {
+    link(library, &shared.join(library.archive), &to.libraries)?;
+    if !to.is_for_lua {
+        program(&built.join(CONFORMANCE), &to.prefix.join("bin"))?;
+    }
+    for (file, text) in descriptions(library, &to.prefix, &to.libraries) {
         write(&to.libraries.join("pkgconfig").join(file), &text)?;
     }
     println!("{}", to.prefix.display());
     Ok(())
 }
 
+/// The headers, and their names where they are installed. `said` is what cargo said of the build.
+fn headers_of(plan: &Plan, said: &str) -> Result<Vec<(PathBuf, &'static str)>, String> {
+    let of = |directory: &Path, names: &[&'static str]| {
+        let file = |&name| (directory.join(name), name);
+        names.iter().map(file).collect::<Vec<_>>()
+    };
+    if !plan.is_for_lua {
+        let directory = workspace::root().join("bindings/capi/include");
+        return Ok(of(&directory, &["baton.h", "baton/guest.h"]));
+    }
+    let own = workspace::root().join("guests/lua/include");
+    let lua = output_of_build_script(said, "guests/lua#")
+        .ok_or("install: cargo does not say where Lua's headers are")?
+        .join("include");
+    let mut all = of(&own, &["baton_lua.h"]);
+    all.extend(of(&lua, &["lua.h", "luaconf.h", "lauxlib.h", "lualib.h"]));
+    Ok(all)
+}
+
+/// The directory of what a package's build script has written. `said` has a line of JSON for each
+/// build script.
+fn output_of_build_script(said: &str, package: &str) -> Option<PathBuf> {
+    let messages = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut ours = messages.filter(|message| {
+        message["reason"] == "build-script-executed"
+            && message["package_id"]
+                .as_str()
+                .is_some_and(|id| id.contains(package))
+    });
+    ours.next()?["out_dir"].as_str().map(PathBuf::from)
+}
+
 fn plan(arguments: &[String]) -> Result<Plan, String> {
-    let (mut prefix, mut libraries) = (None, None);
+    let (mut prefix, mut libraries, mut is_for_lua) = (None, None, false);
     let mut profile = "release";
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
@@ -74,6 +163,10 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
             "--libdir" => &mut libraries,
             "--debug" => {
                 profile = "debug";
+                continue;
+            }
+            "--lua" => {
+                is_for_lua = true;
                 continue;
             }
             other => return Err(format!("install: unknown argument '{other}'")),
@@ -90,29 +183,32 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
         libraries: libraries.unwrap_or_else(|| prefix.join("lib")),
         prefix,
         profile,
+        is_for_lua,
     })
 }
 
 /// Links the shared library, with its link for compilers.
-fn link(archive: &Path, libraries: &Path) -> Outcome {
-    let symbols = archive.with_file_name("baton.map");
-    write(&symbols, SYMBOLS)?;
+fn link(library: &Library, archive: &Path, libraries: &Path) -> Outcome {
+    let symbols = archive.with_extension("map");
+    write(&symbols, library.symbols)?;
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let mut command = Command::new(compiler);
+    let soname = library.soname();
     command
         .args(["-shared", "-Wl,--no-undefined", "-Wl,--gc-sections"])
-        .arg(format!("-Wl,-soname,{SONAME}"))
+        .arg("-Wl,-z,nodelete") // its threads and handlers may outlast a dlclose
+        .arg(format!("-Wl,-soname,{soname}"))
         .arg(format!("-Wl,--version-script={}", symbols.display()))
         .arg("-Wl,--whole-archive")
         .arg(archive)
         .arg("-Wl,--no-whole-archive")
         .args(SYSTEM)
         .arg("-o")
-        .arg(libraries.join(SONAME));
+        .arg(libraries.join(&soname));
     output(&mut command)?;
-    let short = libraries.join("libbaton.so");
+    let short = libraries.join(format!("lib{}.so", library.name));
     let _ = fs::remove_file(&short); // there may be none
-    symlink(SONAME, &short).map_err(|why| format!("cannot make {}: {why}", short.display()))
+    symlink(&soname, &short).map_err(|why| format!("cannot make {}: {why}", short.display()))
 }
 
 /// The files for pkg-config, by name.
@@ -121,25 +217,34 @@ fn link(archive: &Path, libraries: &Path) -> Outcome {
 /// directory, and `--static` adds flags after those of the same file, but before those of required
 /// files. So the shared library is in a file of its own, and is only linked if needed: with
 /// `--static` the archive comes before it, and it is not.
-fn descriptions(prefix: &Path, libraries: &Path) -> [(&'static str, String); 2] {
+fn descriptions(library: &Library, prefix: &Path, libraries: &Path) -> [(String, String); 2] {
     let head = format!(
         "prefix={}\nlibdir={}\nincludedir=${{prefix}}/include\n\n",
         prefix.display(),
         libraries.display()
     );
+    let Library {
+        name, description, ..
+    } = library;
     let version = env!("CARGO_PKG_VERSION");
+    let headers = Path::new("${includedir}").join(library.headers);
+    let headers = headers.to_string_lossy();
     let both = format!(
-        "{head}Name: baton\nDescription: The Baton runtime for language VMs\nVersion: {version}\n\
-         Requires: baton-shared = {version}\nCflags: -I${{includedir}}\n\
-         Libs.private: -L${{libdir}} -Wl,-Bstatic -lbaton -Wl,-Bdynamic {}\n",
+        "{head}Name: {name}\nDescription: {description}\nVersion: {version}\n\
+         Requires: {name}-shared = {version}\nCflags: -I{}\n\
+         Libs.private: -L${{libdir}} -Wl,-Bstatic -l{name} -Wl,-Bdynamic {}\n",
+        headers.trim_end_matches('/'),
         SYSTEM.join(" ")
     );
     let shared = format!(
-        "{head}Name: baton-shared\nDescription: The shared library of baton, which requires this\n\
-         Version: {version}\n\
-         Libs: -L${{libdir}} -Wl,--push-state,--as-needed -lbaton -Wl,--pop-state\n"
+        "{head}Name: {name}-shared\nDescription: The shared library of {name}, which requires \
+         this\nVersion: {version}\n\
+         Libs: -L${{libdir}} -Wl,--push-state,--as-needed -l{name} -Wl,--pop-state\n"
     );
-    [("baton.pc", both), ("baton-shared.pc", shared)]
+    [
+        (format!("{name}.pc"), both),
+        (format!("{name}-shared.pc"), shared),
+    ]
 }
 
 /// Installs a program.
@@ -186,21 +291,43 @@ mod checks {
                 prefix: prefix.into(),
                 libraries: libraries.into(),
                 profile,
+                is_for_lua: false,
             })
         };
         assert_eq!(
             of(&["--prefix", "/opt"]),
             planned("/opt", "/opt/lib", "release")
         );
+        assert!(of(&["--lua", "--prefix", "/opt"]).is_ok_and(|plan| plan.is_for_lua));
         let all = ["--debug", "--prefix", "/opt", "--libdir", "/lib64"];
         assert_eq!(of(&all), planned("/opt", "/lib64", "debug"));
     }
 
     #[test]
     fn the_static_library_names_what_it_needs() {
-        let [(_, both), (_, shared)] = descriptions(Path::new("/opt"), Path::new("/opt/lib"));
+        let [(_, both), (_, shared)] =
+            descriptions(&RUNTIME, Path::new("/opt"), Path::new("/opt/lib"));
         assert!(both.contains("libdir=/opt/lib\n"));
         assert!(both.contains(" -Wl,-Bdynamic -lpthread -ldl -lm -lgcc_s\n"));
         assert!(shared.contains("\nLibs: -L${libdir} "));
+        assert!(both.contains("\nCflags: -I${includedir}\n"));
+    }
+
+    #[test]
+    fn headers_of_lua_are_in_a_directory_of_their_own() {
+        let [(name, both), _] = descriptions(&LUA, Path::new("/opt"), Path::new("/opt/lib"));
+        assert_eq!(name, "baton-lua.pc");
+        assert!(both.contains("\nCflags: -I${includedir}/baton-lua\n"));
+    }
+
+    #[test]
+    fn the_output_of_a_build_script_is_found() {
+        let said = "{\"reason\":\"compiler-artifact\"}\nother\n\
+            {\"reason\":\"build-script-executed\",\"package_id\":\"path+file:///b/lua-src#1\",\
+             \"out_dir\":\"/x\"}\n\
+            {\"reason\":\"build-script-executed\",\"package_id\":\
+             \"path+file:///b/guests/lua#baton-lua@0.1.0\",\"out_dir\":\"/y\"}\n";
+        let found = output_of_build_script(said, "guests/lua#");
+        assert_eq!(found, Some(PathBuf::from("/y")));
     }
 }

@@ -7,7 +7,7 @@
 //! - [`tidy`] checks rules on the sources that no compiler checks.
 //! - [`generate`] writes the manual page, the completions and the book's reference pages.
 //! - [`deb`] makes a Debian package, and [`dist`] makes packages for older and other systems.
-//! - [`install`] installs the library for interpreters in C.
+//! - [`install`] installs the libraries for interpreters in C, and for programs that embed Lua.
 //! - [`peers`] installs the systems that the benches compare Baton with, and [`readers`] the
 //!   programs that read the files which Baton writes.
 //! - [`cluster`] starts NATS servers for trying out.
@@ -66,9 +66,10 @@ usage: cargo xtask <command>
                           make archives and packages for Debian, pip and npm that run with an
                           older C library, and try them; --target: for x86_64 or aarch64 only;
                           --twice: build again, and compare every byte
-  install --prefix DIR [--libdir DIR] [--debug]
+  install --prefix DIR [--libdir DIR] [--debug] [--lua]
                           install the library for interpreters in C: headers, libbaton.a,
                           libbaton.so.0, what pkg-config needs, and baton-conformance;
+                          --lua: instead, the library for programs that embed Lua;
                           --debug: a build that ends the program at a guest's mistakes
   mutants [--only TEXT] [--shard K/N]
                           put faults into the sources, each of which a test must notice;

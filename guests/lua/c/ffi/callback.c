@@ -124,6 +124,15 @@ static void call_on_top_of_c(struct baton_process *process, struct ffi_incoming_
   keep_error(L, process);
 }
 
+/* The process on this thread. If the thread is that of a program that embeds the callback's state,
+   that is the main process. */
+static struct baton_process *process_here(const struct ffi_callback *callback) {
+  struct baton_process *process = baton_gate_process();
+  struct baton_lua_vm *vm = callback->vm->vm;
+  if (process != NULL || vm->host == NULL || baton_gate_here()->carrier != 0) return process;
+  return baton_seam_hooks.host_enters(vm);
+}
+
 /* The entry from C. Outside the VM, on any thread. */
 static void handle(void *user_data, void *result, void **arguments) {
   struct ffi_callback *callback = user_data;
@@ -134,7 +143,7 @@ static void handle(void *user_data, void *result, void **arguments) {
   if (!__atomic_load_n(&callback->is_living, __ATOMIC_ACQUIRE)) {
     baton_ffi_refuse(
         callback, "a callback that has been freed (cb:free()), or whose program has ended");
-  } else if ((process = baton_gate_process()) == NULL && baton_gate_here()->carrier == 0) {
+  } else if ((process = process_here(callback)) == NULL && baton_gate_here()->carrier == 0) {
     baton_ffi_queue_call(&incoming);
   } else if (process == NULL) { /* it would wait for its own thread */
     baton_ffi_refuse(

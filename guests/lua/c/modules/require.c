@@ -270,9 +270,10 @@ static int require(lua_State *L) {
 void baton_lua_open_require(lua_State *L) {
   int i;
   baton_lua_note_exception_globals(); /* of an executable that is linked with the C++ runtime */
-  lua_getglobal(L, LUA_COLIBNAME);
-  lua_pushcfunction(L, running);
-  lua_setfield(L, -2, "running");
+  if (lua_getglobal(L, LUA_COLIBNAME) == LUA_TTABLE) {
+    lua_pushcfunction(L, running);
+    lua_setfield(L, -2, "running");
+  }
   lua_pop(L, 1);
   lua_getglobal(L, LUA_LOADLIBNAME);
   lua_pushvalue(L, -1);

@@ -129,6 +129,8 @@ static int process_signals(lua_State *L) {
   check_signal(L, 1);
   if (baton_lua_caller(L)->vm->start != NULL)
     luaL_error(L, "signals arrive in the program's first VM; let it send them on by a vm.channel");
+  if (baton_lua_caller(L)->vm->host != NULL)
+    luaL_error(L, "the program that embeds Lua handles signals itself");
   for (i = 1; i <= count; i++) signals |= bit_of(check_signal(L, i));
   channel = baton_lua_new_channel(L, BATON_SIGNALS);
   lua_getiuservalue(L, -1, 1);

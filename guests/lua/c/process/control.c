@@ -75,6 +75,10 @@ int baton_lua_kill_process(
     lua_State *L, struct baton_process *caller, struct baton_process *process, int handle) {
   const int again = process->killed;
   int outcome;
+  if (baton_lua_is_host(process)) { /* its code is the program's, and ends by itself */
+    lua_pop(L, 1);
+    return 0;
+  }
   lua_setiuservalue(L, handle, BATON_UV_REASON);
   process->killed = 1;
   if (!process->has_exit_hook && !process->is_watched && baton_lua_end_unstarted(L, process))

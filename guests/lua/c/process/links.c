@@ -219,7 +219,8 @@ static void kill_linked(lua_State *L, struct baton_process *process, int outcome
       lua_rawset(L, -3);
     }
     lua_settop(L, handle);
-    if (!is_bad || linked->killed || linked->outcome != BATON_ALIVE) continue;
+    if (!is_bad || linked->killed || linked->outcome != BATON_ALIVE || baton_lua_is_host(linked))
+      continue;
     linked->killed_by_link = 1;
     lua_pushvalue(L, reason);
     baton_lua_kill_process(L, process, linked, handle);

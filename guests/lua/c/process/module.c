@@ -73,6 +73,8 @@ static int process_kill(lua_State *L) {
   struct baton_process *caller = baton_inline_caller(L);
   struct baton_process *process = baton_lua_check_process(L, 1);
   if (is_dead(process)) return push_acted(L, 1);
+  if (baton_lua_is_host(process))
+    luaL_error(L, "the main process is the program that embeds Lua: it cannot be killed");
   lua_settop(L, 2);
   if (lua_isnil(L, 2)) {
     lua_pushliteral(L, "killed");
@@ -201,7 +203,9 @@ static int process_stats_method(lua_State *L) {
   lua_setfield(L, -2, "running");
   lua_pushinteger(L, (lua_Integer)stack);
   lua_setfield(L, -2, "stack_used");
-  lua_pushinteger(L, (lua_Integer)(process->stack_high - process->stack_low));
+  lua_pushinteger(L, baton_lua_is_host(process)
+          ? 0
+          : (lua_Integer)(process->stack_high - process->stack_low));
   lua_setfield(L, -2, "stack_size");
   set_text_or_false(L, "thread", thread);
   set_text_or_false(L, "waits_for", waits_for);

@@ -70,6 +70,11 @@ void baton_lua_open_systemd(lua_State *L);
 /* links.c */
 void baton_lua_open_link_methods(lua_State *L);
 
+/* Whether it is the main process of a state that a program embeds. */
+static inline int baton_lua_is_host(const struct baton_process *process) {
+  return process->vm->host != NULL && process == process->vm->main_process;
+}
+
 /* control.c */
 /* Kills `process`, whose handle is at `handle`, with the reason on the top of `L`, and pops that.
    Outside the VM. */

@@ -88,10 +88,6 @@ static int kill_others(lua_State *L) {
   return 0;
 }
 
-/*
-** Waits for the other processes if `wait`, else kills those that are left (daemons). Returns the
-** exit status. May raise an error while it waits.
-*/
 int baton_lua_finish(lua_State *L, int wait) {
   struct baton_process *caller = baton_lua_caller(L);
   if (wait) {

@@ -23,10 +23,12 @@
 /* The host's function that reports the error on the top of the stack, and pops it. Set once. */
 static void (*report_error)(lua_State *L);
 
-static int exit_program(lua_State *L);
+/* Runs the main process of a state that a program embeds (hosting/). Set once, before there is
+   one. */
+static void (*keep_place)(struct baton_host *host);
 
 /* {======================================================
-** Libraries
+** The module for other VMs
 ** ======================================================= */
 
 /* Of the folder above; noted before there is a VM. */
@@ -41,44 +43,7 @@ void baton_lua_note_vms(lua_CFunction open, void (*free)(struct baton_lua_vm *vm
   halt_others = halt;
 }
 
-void baton_lua_openlibs(lua_State *L) {
-  struct baton_process *process = baton_lua_here(L);
-  luaL_openlibs(L);
-  baton_lua_seed_random(L, process != NULL ? process->vm->number : 0);
-  baton_lua_open_io(L);
-  baton_lua_open_warn(L);
-  baton_lua_note_function(baton_lua_write_text);
-  baton_lua_open_debug(L);
-  baton_lua_guard_debug(L);
-  lua_getglobal(L, LUA_OSLIBNAME);
-  lua_pushcfunction(L, exit_program);
-  lua_setfield(L, -2, "exit");
-  lua_pop(L, 1);
-  baton_lua_open_require(L);
-  baton_copying_open(L);
-  baton_sharing_open(L);
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_pushcfunction(L, open_vm_module);
-  lua_setfield(L, -2, "baton.vm");
-  lua_pushcfunction(L, baton_lua_open_cluster);
-  lua_setfield(L, -2, "baton.cluster");
-  lua_pop(L, 1);
-  baton_lua_note_library_functions(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
-  if (process != NULL && !lua_toboolean(L, -1)) {
-    char message[200];
-    int is_wrong;
-    message[0] = '\0';
-    baton_lua_enter(L);
-    is_wrong = baton_read_environment(process->vm->executor, message, sizeof message);
-    baton_lua_leave(L);
-    if (is_wrong)
-      luaL_error(L, "%s", message);
-    if (getenv("BATON_CONCURRENT") != NULL)
-      baton_lua_read_declarations(L, getenv("BATON_CONCURRENT"));
-  }
-  lua_pop(L, 1);
-}
+lua_CFunction baton_lua_vm_module(void) { return open_vm_module; }
 
 /* }====================================================== */
 
@@ -108,11 +73,7 @@ static void *keep_memory(void *unused, void *block, size_t old_size, size_t size
   return larger;
 }
 
-/*
-** Closes Lua's state, when no other process runs any more. The record of the calling process lies
-** in the state, so a copy replaces it.
-*/
-static void close_state(struct baton_process *process) {
+void baton_lua_close_state(struct baton_process *process) {
   struct baton_lua_vm *vm = process->vm;
   struct baton_process *last = vm->last;
   lua_State *L = vm->main;
@@ -167,16 +128,17 @@ void baton_lua_write_flight(lua_State *L) {
   baton_lua_leave(L);
 }
 
-/* os.exit([code [, close]]) */
-static int exit_program(lua_State *L) {
+/* os.exit([code [, close]]). The state of a program that embeds Lua is not closed: the program's
+   own code may use it until it ends. */
+int baton_lua_exit_program(lua_State *L) {
   struct baton_process *process;
   int status = EXIT_SUCCESS;
   if (lua_isboolean(L, 1))
     status = lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE;
   else
     status = (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
-  if (lua_toboolean(L, 2)) {
-    process = baton_lua_here(L);
+  process = baton_lua_here(L);
+  if (lua_toboolean(L, 2) && (process == NULL || process->vm->host == NULL)) {
     if (process != NULL && process->vm->closing) {
       lua_close(process->vm->main); /* in a finalizer: the other finalizers run first, as in Lua */
     } else if (process != NULL) {
@@ -186,7 +148,7 @@ static int exit_program(lua_State *L) {
       baton_lua_leave_criticals(process);
       baton_lua_leave(L);
       baton_lua_finish(L, 0);
-      close_state(process);
+      baton_lua_close_state(process);
     }
   } else {
     before_exit(L);
@@ -203,8 +165,7 @@ static int exit_program(lua_State *L) {
 ** The main process
 ** ======================================================= */
 
-/* Makes the main process's handle, and moves its record there. The argument is the first record. */
-static int open_vm(lua_State *L) {
+int baton_lua_open_vm(lua_State *L) {
   struct baton_process *first = lua_touserdata(L, 1), *process;
   struct baton_lua_vm *vm = first->vm;
   baton_lua_open_private(L);
@@ -312,16 +273,19 @@ static int end_as_main(struct baton_process *process) {
   baton_release_joiners(process->vm->executor, process->sched_id);
   baton_lua_leave(L);
   process->vm->exit_status = end_others(process);
-  close_state(process);
+  baton_lua_close_state(process);
   return 1;
 }
+
+/* The renamed original of luaL_newstate. */
+LUALIB_API lua_State *baton_stock_newstate(void);
 
 /* Opens Lua and runs the body in a protected call at the base, as the standalone `lua` does.
    Outside the VM before and after. */
 static int run_main(struct baton_process *first, lua_CFunction body, int argc, char **argv) {
   struct baton_lua_vm *vm = first->vm;
   int status = EXIT_FAILURE;
-  lua_State *L = luaL_newstate();
+  lua_State *L = baton_stock_newstate();
   if (L == NULL) {
     fprintf(stderr, "%s: cannot create state: not enough memory\n", vm->progname);
     return EXIT_FAILURE;
@@ -332,7 +296,7 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
   baton_lua_begin_steps(L);
   first->L = L;
   first->global = G(L);
-  lua_pushcfunction(L, open_vm);
+  lua_pushcfunction(L, baton_lua_open_vm);
   lua_pushlightuserdata(L, first);
   if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
     report_error(L);
@@ -365,13 +329,17 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
   if (vm->start == NULL) baton_lua_set_interruptible(0);
   lua_settop(L, 0);
   baton_lua_finish(L, 0);
-  close_state(vm->main_process);
+  baton_lua_close_state(vm->main_process);
   vm->exit_status = status;
   return status;
 }
 
 /* Runs a process on its own C stack. Inside the VM before and after. */
 void baton_lua_run(struct baton_process *process) {
+  if (process->vm->host != NULL && process->vm->main_process == NULL) { /* the main one */
+    keep_place(process->vm->host);
+    return;
+  }
   baton_stack_bounds(process->vm->executor, process->sched_id, &process->stack_guard,
       &process->stack_low, &process->stack_high);
   baton_gate_leave();
@@ -411,14 +379,26 @@ struct baton_lua_vm *baton_lua_make_vm(const char *progname) {
   return vm;
 }
 
+void baton_lua_install_guest(void (*keep)(struct baton_host *host)) {
+  keep_place = keep;
+  baton_lua_install_calls();
+  baton_lua_install_process();
+  baton_ffi_install();
+  baton_lua_note_function_that_ends(baton_lua_exit_program);
+}
+
+/* Whether the program is one that runs Lua as a whole, as the interpreter does. Written before
+   there is a state. */
+static int is_interpreter;
+
+int baton_lua_is_interpreter(void) { return is_interpreter; }
+
 struct baton_lua_vm *baton_lua_new_vm(const char *progname) {
   struct baton_lua_vm *vm = baton_lua_make_vm(progname);
   if (vm == NULL) abort();
-  baton_lua_install_calls();
+  is_interpreter = 1;
+  baton_lua_install_guest(NULL);
   baton_debugger_install(vm);
-  baton_lua_install_process();
-  baton_ffi_install();
-  baton_lua_note_function_that_ends(exit_program);
   baton_lua_end_with(vm);
   return vm;
 }

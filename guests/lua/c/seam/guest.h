@@ -73,6 +73,15 @@ struct baton_seam_hooks {
   int (*keeps_no_threads)(const char *path);
   /* Called at the end of a process that a debugger knows. Inside the VM. */
   void (*debugged_ends)(struct baton_process *process);
+  /* NULL until a program that embeds Lua has a state with processes. Called when a thread uses a
+     state while it is in no process of that state's VM. If the state's VM is hosted, and the thread
+     is its host's, the host's process continues on it. */
+  void (*host_comes)(lua_State *L);
+  /* NULL likewise. Makes sure that the host of a VM is here, if the calling thread is its own.
+     Returns the main process then, else NULL. Outside the VM before and after. */
+  struct baton_process *(*host_enters)(struct baton_lua_vm *vm);
+  /* NULL likewise. Called before a state is closed. Returns 1 if that has closed it. */
+  int (*host_closes)(lua_State *L);
 };
 extern __attribute__((visibility("hidden"))) struct baton_seam_hooks baton_seam_hooks;
 /* What the seam calls of a debugger (debugger/). All inside the VM. */

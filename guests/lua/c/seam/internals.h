@@ -86,13 +86,13 @@ static inline lua_CFunction baton_lua_function_of(const CallInfo *ci) {
 /* frames.c: whether functions of other modules lie in the executable. Atomic. */
 extern __attribute__((visibility("hidden"))) int baton_functions_are_linked;
 
-/* The code of the executable. */
-extern char __executable_start[];
-extern char etext[];
+/* The code of the executable, or of the shared library that has Lua. */
+extern __attribute__((visibility("hidden"))) char __ehdr_start[];
+extern __attribute__((visibility("hidden"))) char etext[];
 
 static inline int baton_lua_is_in_executable(lua_CFunction function) {
   const char *address = (const char *)function;
-  return address >= __executable_start && address < etext;
+  return address >= __ehdr_start && address < etext;
 }
 
 /* Whether the function is Lua's, the guest's or the command line's. */

@@ -245,10 +245,16 @@ static void note_call(lua_State *L, const struct baton_process *process, uint64_
 
 void baton_lua_enter_cold(lua_State *L, uint32_t slow) {
   struct baton_process *process = baton_lua_running(L);
-  int saved_errno = errno;
   uint64_t returned;
-  /* A state of a module's own, on any thread: not the guest's business. */
-  if (process == NULL) return;
+  int saved_errno;
+  /* A state of a module's own, on any thread; or that of a host. */
+  if (process == NULL && baton_seam_hooks.host_comes == NULL) return;
+  saved_errno = errno;
+  if (process == NULL) {
+    baton_seam_hooks.host_comes(L);
+    restore_errno(saved_errno);
+    return;
+  }
   if (slow & (BATON_SLOW_REVOKED | BATON_SLOW_CAS | BATON_SLOW_FORKED)) {
     process->saved_errno = saved_errno;
     returned = baton_now();

@@ -29,7 +29,8 @@
 **                field of a frozen value; those of luaV_objlen, for a frozen value. The loop saves
 **                where it is before it makes a table.
 **   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
-**                collector while it reads another state.
+**                collector while it reads another state. luaL_newstate is wrapped: in a program
+**                that embeds Lua, the state can have processes.
 **
 ** print, require, os.exit and some functions of debug are replaced in their tables (program.c).
 */
@@ -270,6 +271,10 @@ int baton_io_pclose(struct lua_State *L, struct _IO_FILE *file);
 #define l_unlockfile(f) funlockfile(f)
 #define fwrite baton_io_fwrite
 #define fprintf baton_io_fprintf
+#endif
+
+#if defined(BATON_IN_LAUXLIB)
+#define luaL_newstate baton_stock_newstate
 #endif
 
 void baton_io_print_error(const char *format, const char *argument);

@@ -264,6 +264,7 @@ LUA_API int lua_gc(lua_State *L, int what, ...) {
 
 /* Never unlocks in stock Lua. A module may close its own state on our thread. */
 LUA_API void lua_close(lua_State *L) {
+  if (l_unlikely(baton_seam_hooks.host_closes != NULL) && baton_seam_hooks.host_closes(L)) return;
   baton_stock_close(L);
   lua_unlock(L);
 }

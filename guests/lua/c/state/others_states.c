@@ -95,7 +95,8 @@ static int getinfo(lua_State *L) {
 void baton_lua_open_debug(lua_State *L) {
   lua_getglobal(L, LUA_DBLIBNAME);
   lua_getfield(L, -1, "getinfo");
-  stock_getinfo = lua_tocfunction(L, -1);
+  if (lua_iscfunction(L, -1) && baton_lua_is_ours(lua_tocfunction(L, -1)))
+    stock_getinfo = lua_tocfunction(L, -1);
   lua_pushcfunction(L, getinfo);
   lua_setfield(L, -3, "getinfo");
   lua_pop(L, 2);

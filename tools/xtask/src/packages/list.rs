@@ -78,6 +78,9 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
     module("lua-yaml", "yaml"),
     module("lua-zlib", "zlib"),
     called_directly("libcurl4", Probe::File("/usr/share/doc/libcurl4/copyright")),
+    for_programs("gnuplot-nox", Probe::Program("gnuplot", "--version")),
+    for_programs("libuv1-dev", Probe::File("/usr/include/uv.h")),
+    for_programs("libsdl2-dev", Probe::File("/usr/include/SDL2/SDL.h")),
     called_directly(
         "libsdl2-2.0-0",
         Probe::File("/usr/share/doc/libsdl2-2.0-0/copyright"),
@@ -154,6 +157,15 @@ const fn for_aarch64(name: &'static str, probe: Probe) -> Package {
 /// The services that come with these packages, each named like its package. Tests start the servers
 /// that they need themselves.
 pub(super) const SERVICES: &[&str] = &["postgresql", "prosody", "slapd"];
+
+/// A package for the tests of programs in C that embed Lua.
+const fn for_programs(name: &'static str, probe: Probe) -> Package {
+    Package {
+        name,
+        probe,
+        needed_by: "the tests of programs in C that embed Lua",
+    }
+}
 
 /// A package with a library that the tests of `baton.ffi` call.
 const fn called_directly(name: &'static str, probe: Probe) -> Package {

@@ -13,7 +13,7 @@ struct Layer {
 
 /// The layers, roughly from the lowest to the highest. A crate is in the layer with the longest
 /// directory that contains it.
-static LAYERS: [Layer; 8] = [
+static LAYERS: [Layer; 9] = [
     layer("runtime/sys/", "sys", &[]),
     layer("runtime/observe/", "observe", &["sys"]),
     layer("runtime/core/", "core", &["sys"]),
@@ -25,6 +25,7 @@ static LAYERS: [Layer; 8] = [
         "guests",
         &["sys", "observe", "core", "bindings", "formats"],
     ),
+    layer("guests/libbaton-lua/", "lua library", &["guests"]),
     layer(
         "tools/",
         "tools",

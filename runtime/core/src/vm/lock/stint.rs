@@ -465,6 +465,39 @@ impl Inside<'_> {
         self.host.exists() && self.with_inner(|inner| inner.carrier == HOME)
     }
 
+    /// Changes when the present stint ends, and takes in what has happened. For a guest whose host
+    /// is a process itself: it does this, and suspends itself, when the host gives a time to the
+    /// others. Does nothing if there is no host.
+    pub fn limit_stint(&self, until: Instant) {
+        if !self.host.exists() {
+            return;
+        }
+        let is_past = until <= Instant::now();
+        let until = until.as_nanos().clamp(OVER, WITHOUT_LIMIT);
+        self.host.set_until(until);
+        // Relaxed (both): only a reason to read the clock.
+        if is_past {
+            self.slow_reasons
+                .fetch_or(slow_reason::STINT_OVER, Ordering::Relaxed);
+        } else {
+            self.slow_reasons
+                .fetch_and(!slow_reason::STINT_OVER, Ordering::Relaxed);
+        }
+        // Takes the kick of `announce_stint`, too.
+        let _ = self.wait_in_poller(Some(Instant::from_nanos(0)));
+        self.serve_requests();
+        self.harvest();
+        self.with_inner(|inner| self.update_hints(inner));
+    }
+
+    /// Makes the descriptor readable, and the next stint due at once, although a stint runs. For a
+    /// host that is a process itself, and waits for the descriptor in the middle of the stint.
+    pub fn announce_stint(&self) {
+        self.kick_poller();
+        // Relaxed: as in `run_until`.
+        self.host.due.store(0, Ordering::Relaxed);
+    }
+
     /// Takes in what has happened since the last stint.
     pub(super) fn begin_stint(&self) {
         if self.with_inner(|inner| std::mem::take(&mut inner.stints.is_between)) {
