@@ -16,7 +16,7 @@ mod everyone;
 mod random;
 
 use super::stop::Stop;
-use super::{nanos, symbols};
+use super::symbols;
 use allocations::AllocationProfile;
 use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::Part;
