@@ -4,8 +4,8 @@
 //! with assertions, and runs all tests except those of the benches. `--all` makes four builds,
 //! because each finds other problems. They are a debug build, a release, one that forces the
 //! fallbacks for older kernels, and one that forces those for systems other than Linux. The last
-//! two have their own directories for build output, and run those of the interpreter's tests that
-//! are about what the fallbacks replace. `--again` runs failed test programs once more. `--target`
+//! two have their own directories for build output. Of the interpreter's tests, all but the first
+//! run only those that are about what they change. `--again` runs failed test programs once more. `--target`
 //! runs the tests of another architecture under an emulator ([`emulated`]).
 
 mod binfmt;
@@ -56,6 +56,33 @@ const ON_FALLBACKS: [&str; 9] = [
     "out_of_memory",
     "recursion",
     "signal_handlers",
+    "traps",
+    "vms",
+];
+
+/// The interpreter's tests that run on the release, too: those of what optimizations can change,
+/// which are switches, locks, signals, C calls, memory and Lua itself. The others start the same
+/// programs for their commands, files and messages.
+const ON_RELEASE: [&str; 21] = [
+    "allocation_profile",
+    "attach",
+    "behaviour",
+    "concurrency_*",
+    "copying",
+    "deadlocks",
+    "ffi",
+    "forking",
+    "linked_modules",
+    "memory",
+    "modules",
+    "moving",
+    "out_of_memory",
+    "profiling",
+    "recursion",
+    "sharing",
+    "signal_handlers",
+    "stock",
+    "tour",
     "traps",
     "vms",
 ];
@@ -220,7 +247,7 @@ fn run_all(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     }
 }
 
-/// Tests the release of the interpreter with the test programs of the debug build. Also runs the
+/// Tests the release of the interpreter with test programs of the debug build. Also runs the
 /// runtime's own tests with optimizations, except those that take longer to build than to run.
 fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     run.steps.run(
@@ -230,8 +257,7 @@ fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     // With the whole workspace, cargo takes what the debug build has built. For one package, it
     // would choose other features, and build most of it again.
     let mut of_interpreter = [&TESTS[..], &["--workspace"]].concat();
-    let names = interpreter_tests();
-    of_interpreter.extend(names.iter().flat_map(|name| ["--test", name]));
+    of_interpreter.extend(ON_RELEASE.iter().flat_map(|name| ["--test", name]));
     let mut interpreter = prepared(cargo(&of_interpreter));
     interpreter.env(
         RELEASE,
@@ -244,21 +270,6 @@ fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     run.tests("runtime, release", &mut runtime);
-}
-
-/// The names of the interpreter's test programs: files, and directories with a `main.rs`.
-fn interpreter_tests() -> Vec<String> {
-    let directory = workspace::root().join("tools/baton/tests");
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.path())
-        .filter(|path| {
-            path.extension().is_some_and(|kind| kind == "rs") || path.join("main.rs").exists()
-        })
-        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-        .collect();
-    names.sort();
-    names
 }
 
 fn prepared(
@@ -339,6 +350,21 @@ impl SkippedList {
 #[cfg(test)]
 mod checks {
     use super::*;
+
+    /// The names of the interpreter's test programs: files, and directories with a `main.rs`.
+    fn interpreter_tests() -> Vec<String> {
+        let directory = workspace::root().join("tools/baton/tests");
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.path())
+            .filter(|path| {
+                path.extension().is_some_and(|kind| kind == "rs") || path.join("main.rs").exists()
+            })
+            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+            .collect();
+        names.sort();
+        names
+    }
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
@@ -426,9 +452,9 @@ mod checks {
     }
 
     #[test]
-    fn the_tests_on_fallbacks_exist() {
+    fn the_tests_that_run_more_than_once_exist() {
         let names = interpreter_tests();
-        for wanted in ON_FALLBACKS {
+        for wanted in ON_FALLBACKS.into_iter().chain(ON_RELEASE) {
             let start = wanted.trim_end_matches('*');
             let is_there = |name: &String| match wanted.ends_with('*') {
                 true => name.starts_with(start),
