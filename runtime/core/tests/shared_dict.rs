@@ -103,7 +103,7 @@ fn what_has_expired_is_gone_and_makes_room() {
 #[test]
 fn a_value_that_is_replaced_keeps_its_end_if_asked_to() {
     let dict = for_three(WhenFull::Refuse);
-    let end = nanoseconds() + Duration::from_millis(20).as_nanos() as u64;
+    let end = nanoseconds() + Duration::from_millis(500).as_nanos() as u64;
     let first = dict.change(b"a", |_| Change::Store(sized(1), Some(end)));
     assert_eq!(first, Stored::Done);
     assert_eq!(set(&dict, "a", 2), Stored::Done);
