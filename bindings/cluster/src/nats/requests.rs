@@ -1,7 +1,7 @@
 //! Requests to a server, and to its JetStream.
 
 use super::state::Session;
-use async_nats::{HeaderMap, Message, Request, RequestErrorKind, StatusCode};
+use async_nats::{Message, Request, RequestErrorKind, StatusCode};
 use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
@@ -51,14 +51,10 @@ impl Session {
     pub(super) async fn request(
         &self,
         subject: String,
-        headers: Option<HeaderMap>,
         payload: Bytes,
         patience: Option<Duration>,
     ) -> Result<Message, Failure> {
-        let mut request = Request::new().payload(payload).timeout(patience);
-        if let Some(headers) = headers {
-            request = request.headers(headers);
-        }
+        let request = Request::new().payload(payload).timeout(patience);
         self.send_request(subject, request).await
     }
 
@@ -98,21 +94,7 @@ impl Session {
     pub(super) async fn ask_jetstream(&self, what: &str, with: &Value) -> Result<Value, Failure> {
         let subject = format!("$JS.API.{what}");
         let reply = self
-            .request(subject, None, with.to_string().into(), Some(ATTEMPT))
-            .await?;
-        parse(&reply)
-    }
-
-    /// Stores a message in a stream.
-    pub(super) async fn store(
-        &self,
-        subject: String,
-        headers: HeaderMap,
-        payload: Bytes,
-        patience: Duration,
-    ) -> Result<Value, Failure> {
-        let reply = self
-            .request(subject, Some(headers), payload, Some(patience))
+            .request(subject, with.to_string().into(), Some(ATTEMPT))
             .await?;
         parse(&reply)
     }
@@ -124,7 +106,7 @@ impl Session {
     }
 }
 
-fn parse(reply: &Message) -> Result<Value, Failure> {
+pub(super) fn parse(reply: &Message) -> Result<Value, Failure> {
     if reply.status.is_some_and(|status| status != StatusCode::OK) {
         let why = reply.description.clone().unwrap_or_default();
         return Err(Failure::Wrong(format!("the server answers '{why}'")));

@@ -2,8 +2,11 @@
 //! must wait for the server does so in a task of its own.
 
 use super::connect::{Options, connect};
+use super::queues::RETRIES;
 use super::requests::Failure;
 use super::state::Session;
+use super::storing::Job;
+use super::work::due_after;
 use super::{Shared, Weight};
 use crate::command::{Command, Ticket};
 use crate::event::{Answer, Event};
@@ -11,6 +14,7 @@ use async_nats::Subscriber;
 use futures_util::StreamExt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Runs a connection until it is closed, or the guest has dropped it.
@@ -31,6 +35,10 @@ pub(super) async fn run(
     shared.set_online(true);
     shared.set_max_payload(client.max_payload());
     let session = Rc::new(Session::new(client, online, shared));
+    match session.storing.subscribe(&session.client).await {
+        Ok(replies) => session.spawn_detached(Rc::clone(&session).await_stored(replies)),
+        Err(why) => return session.answer(ticket, Err(why)),
+    }
     session.answer(ticket, Ok(Answer::default()));
     while let Some((command, weight)) = commands.recv().await {
         session.forget_ended();
@@ -74,7 +82,7 @@ impl Session {
                 subject,
                 payload,
             } => self.spawn_answer(ticket, weight, |session| async move {
-                match session.request(subject, None, payload, None).await {
+                match session.request(subject, payload, None).await {
                     Ok(reply) => Ok(Answer {
                         payload: Some(reply.payload),
                         ..Answer::default()
@@ -96,8 +104,15 @@ impl Session {
                 id,
                 delay,
                 patience,
-            } => self.spawn_answer(ticket, weight, |session| {
-                session.send(queue, payload, id, delay, patience)
+            } => self.send(Job {
+                ticket,
+                queue,
+                payload,
+                id: id.unwrap_or_else(|| self.client.new_inbox()),
+                due: due_after(delay),
+                end: patience.and_then(|patience| Instant::now().checked_add(patience)),
+                pause: RETRIES.0,
+                _weight: weight,
             }),
             Command::Receive {
                 ticket,
