@@ -6,17 +6,19 @@
 //! | `session` | carries out commands, on the native thread |
 //! | `state` | what the tasks of a connection share |
 //! | `sending` | publishes in the order of the commands |
-//! | `requests` | requests of JetStream, and their errors |
+//! | `requests`, `failure` | requests of JetStream, and their errors |
 //! | `work` | queues that are open, and jobs that this program holds |
 //! | `queues` | opening a queue |
-//! | `storing` | sending jobs, and storing other messages |
+//! | `attempts`, `storing` | sending jobs, and storing other messages |
 //! | `receiving` | requests for jobs, and what comes |
 //! | `ahead` | jobs that are fetched before a process asks for them |
 //! | `jobs` | how jobs end |
 //! | `tables` | tables |
 
 mod ahead;
+mod attempts;
 mod connect;
+mod failure;
 mod jobs;
 mod queues;
 mod receiving;

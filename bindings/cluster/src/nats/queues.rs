@@ -1,7 +1,7 @@
 //! Durable queues: each is a stream of JetStream, from which one consumer gives jobs to all
 //! programs. Here they are opened.
 
-use super::requests::{Failure, NAME_IN_USE};
+use super::failure::{Failure, NAME_IN_USE};
 use super::state::Session;
 use super::work::{CONSUMER, OpenQueue};
 use crate::command::QueueOptions;

@@ -11,8 +11,9 @@
 //! whoever they were for: a job that comes says no request's name.
 
 use super::ahead::Verdict;
+use super::failure::Failure;
 use super::queues::{RETRIES, nanoseconds};
-use super::requests::{ATTEMPT, Failure};
+use super::requests::ATTEMPT;
 use super::state::Session;
 use super::work::{HeldJob, OpenQueue};
 use crate::command::Ticket;

@@ -1,5 +1,6 @@
 //! Requests to a server, and to its JetStream.
 
+use super::failure::Failure;
 use super::state::Session;
 use async_nats::{Message, Request, RequestErrorKind, StatusCode};
 use bytes::Bytes;
@@ -8,43 +9,6 @@ use std::time::Duration;
 
 /// For how long an attempt of a request of JetStream waits.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(5);
-
-/// Why there is no reply.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// The connection was lost, or is.
-    Offline,
-    /// Nobody listens on the subject.
-    NoResponders,
-    TimedOut,
-    /// The request cannot be sent.
-    Wrong(String),
-    /// JetStream refuses it, with a code and a text.
-    Refused(u64, String),
-}
-
-impl Failure {
-    /// What the guest is told.
-    pub(super) fn text(self) -> String {
-        match self {
-            Failure::Offline => "offline".to_owned(),
-            Failure::NoResponders => NO_JETSTREAM.to_owned(),
-            Failure::TimedOut => "timeout".to_owned(),
-            Failure::Wrong(why) => why,
-            Failure::Refused(NOT_ENABLED | NOT_ENABLED_FOR_ACCOUNT, _) => NO_JETSTREAM.to_owned(),
-            Failure::Refused(_, why) => format!("the server refuses it: {why}"),
-        }
-    }
-}
-
-const NO_JETSTREAM: &str = "the server has no JetStream, which queues and tables need; start \
-                            nats-server with -js, and allow it for this account";
-
-/// JetStream's codes for errors.
-pub(super) const NAME_IN_USE: u64 = 10058;
-pub(super) const STORE_FAILED: u64 = 10077;
-const NOT_ENABLED: u64 = 10076;
-const NOT_ENABLED_FOR_ACCOUNT: u64 = 10039;
 
 impl Session {
     /// Sends a request, and waits for its reply until the connection is lost.

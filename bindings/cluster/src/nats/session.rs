@@ -2,11 +2,8 @@
 //! must wait for the server does so in a task of its own.
 
 use super::connect::{Options, connect};
-use super::queues::RETRIES;
-use super::requests::Failure;
+use super::failure::Failure;
 use super::state::Session;
-use super::storing::Job;
-use super::work::due_after;
 use super::{Shared, Weight};
 use crate::command::{Command, Ticket};
 use crate::event::{Answer, Event};
@@ -14,7 +11,6 @@ use async_nats::Subscriber;
 use futures_util::StreamExt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Runs a connection until it is closed, or the guest has dropped it.
@@ -35,7 +31,7 @@ pub(super) async fn run(
     shared.set_online(true);
     shared.set_max_payload(client.max_payload());
     let session = Rc::new(Session::new(client, online, shared));
-    match session.storing.subscribe(&session.client).await {
+    match session.attempts.subscribe(&session.client).await {
         Ok(replies) => session.spawn_detached(Rc::clone(&session).await_stored(replies)),
         Err(why) => return session.answer(ticket, Err(why)),
     }
@@ -97,23 +93,7 @@ impl Session {
                 name,
                 options,
             } => self.spawn_answer(ticket, weight, |session| session.open_queue(name, options)),
-            Command::Send {
-                ticket,
-                queue,
-                payload,
-                id,
-                delay,
-                patience,
-            } => self.send(Job {
-                ticket,
-                queue,
-                payload,
-                id: id.unwrap_or_else(|| self.client.new_inbox()),
-                due: due_after(delay),
-                end: patience.and_then(|patience| Instant::now().checked_add(patience)),
-                pause: RETRIES.0,
-                _weight: weight,
-            }),
+            command @ Command::Send { .. } => self.begin_send(command, weight),
             Command::Receive {
                 ticket,
                 queue,

@@ -1,7 +1,7 @@
 //! What the tasks of a connection share, and the tasks.
 
+use super::attempts::Attempts;
 use super::sending::Sender;
-use super::storing::Storing;
 use super::work::{Jobs, OpenQueue};
 use super::{Shared, Weight};
 use crate::command::Ticket;
@@ -21,7 +21,7 @@ pub(super) struct Session {
     pub(super) online: watch::Receiver<bool>,
     pub(super) shared: Arc<Shared>,
     pub(super) sender: Sender,
-    pub(super) storing: Storing,
+    pub(super) attempts: Attempts,
     pub(super) queues: RefCell<HashMap<String, Rc<OpenQueue>>>,
     /// Queues that were opened again with other options. Some may still wait for them.
     pub(super) replaced: RefCell<Vec<Rc<OpenQueue>>>,
@@ -48,7 +48,7 @@ impl Session {
     ) -> Session {
         Session {
             sender: Sender::start(&client),
-            storing: Storing::new(&client),
+            attempts: Attempts::new(&client),
             client,
             online,
             shared: Arc::clone(shared),
@@ -125,7 +125,7 @@ impl Session {
         if let Some(handle) = handle {
             handle.abort();
         }
-        self.storing.forget(ticket);
+        self.attempts.forget(ticket);
         for queue in self.all_queues() {
             queue.stop_waiting(ticket);
         }

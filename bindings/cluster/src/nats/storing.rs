@@ -16,140 +16,28 @@
 //! store it twice.
 
 use super::Weight;
+use super::attempts::{JobToSend, Then};
+use super::failure::{Failure, STORE_FAILED};
 use super::queues::RETRIES;
 use super::receiving::at;
-use super::requests::{ATTEMPT, Failure, STORE_FAILED, parse};
+use super::requests::{ATTEMPT, parse};
 use super::sending::headers;
 use super::state::Session;
-use super::work::{DUE, OpenQueue};
-use crate::command::Ticket;
+use super::work::{DUE, OpenQueue, due_after};
+use crate::command::Command;
 use crate::event::{Answer, Event};
-use async_nats::{Client, HeaderMap, Message, StatusCode, Subscriber};
+use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 /// JetStream's code for a server that has only just started.
 const NOT_READY: u64 = 10008;
 
-/// The numbers of attempts that are no commands of the guest. Tickets are smaller.
-const OWN: u64 = 1 << 63;
-
 /// How the acknowledgement of a stored message begins.
 const STORED: &[u8] = b"{\"stream\":";
-
-/// A job to send.
-pub(super) struct Job {
-    pub(super) ticket: Ticket,
-    pub(super) queue: String,
-    pub(super) payload: Bytes,
-    pub(super) id: String,
-    /// When it is due, in milliseconds since 1970.
-    pub(super) due: Option<u64>,
-    /// When to give up.
-    pub(super) end: Option<Instant>,
-    /// The delay before it is tried again.
-    pub(super) pause: Duration,
-    pub(super) _weight: Weight,
-}
-
-/// What becomes of an attempt's result.
-enum Then {
-    /// The guest gets the answer, or the job is tried again.
-    Send(Job),
-    Tell(oneshot::Sender<Result<(), Failure>>),
-}
-
-/// The attempts whose acknowledgements have not come.
-pub(super) struct Storing {
-    /// Where acknowledgements come to, up to the number.
-    inbox: String,
-    pending: RefCell<Pending>,
-    /// Wakes the task when an attempt has the first deadline.
-    sooner: Notify,
-}
-
-#[derive(Default)]
-struct Pending {
-    attempts: HashMap<u64, (Instant, Then)>,
-    deadlines: BTreeSet<(Instant, u64)>,
-    last: u64,
-}
-
-impl Pending {
-    fn take(&mut self, number: u64) -> Option<Then> {
-        let (deadline, then) = self.attempts.remove(&number)?;
-        self.deadlines.remove(&(deadline, number));
-        Some(then)
-    }
-}
-
-impl Storing {
-    pub(super) fn new(client: &Client) -> Storing {
-        Storing {
-            inbox: format!("{}.", client.new_inbox()),
-            pending: RefCell::default(),
-            sooner: Notify::new(),
-        }
-    }
-
-    pub(super) async fn subscribe(&self, client: &Client) -> Result<Subscriber, String> {
-        let all = format!("{}*", self.inbox);
-        client.subscribe(all).await.map_err(|why| why.to_string())
-    }
-
-    /// Nobody waits for a job's answer any more.
-    pub(super) fn forget(&self, ticket: Ticket) {
-        drop(self.pending.borrow_mut().take(ticket));
-    }
-
-    fn begin(&self, number: u64, patience: Duration, then: Then) {
-        let mut pending = self.pending.borrow_mut();
-        let deadline = Instant::now() + patience;
-        if pending
-            .deadlines
-            .first()
-            .is_none_or(|first| deadline < first.0)
-        {
-            self.sooner.notify_one();
-        }
-        pending.deadlines.insert((deadline, number));
-        pending.attempts.insert(number, (deadline, then));
-    }
-
-    fn first_deadline(&self) -> Option<Instant> {
-        let pending = self.pending.borrow();
-        pending.deadlines.first().map(|(deadline, _)| *deadline)
-    }
-
-    /// The attempts with a deadline up to a time.
-    fn take_late(&self, now: Instant) -> Vec<Then> {
-        let mut pending = self.pending.borrow_mut();
-        let late = pending.deadlines.range(..=(now, u64::MAX));
-        let late: Vec<u64> = late.map(|(_, number)| *number).collect();
-        let taken = late.into_iter().map(|number| pending.take(number));
-        taken.flatten().collect()
-    }
-
-    fn take_all(&self) -> Vec<Then> {
-        let pending = &mut *self.pending.borrow_mut();
-        pending.deadlines.clear();
-        pending
-            .attempts
-            .drain()
-            .map(|(_, (_, then))| then)
-            .collect()
-    }
-
-    fn take_answered(&self, reply: &Message) -> Option<Then> {
-        let number = reply.subject.get(self.inbox.len()..)?.parse().ok()?;
-        self.pending.borrow_mut().take(number)
-    }
-}
 
 impl Session {
     /// Stores a message in a stream.
@@ -164,23 +52,44 @@ impl Session {
             return Err(Failure::Offline);
         }
         let (tell, told) = oneshot::channel();
-        let number = {
-            let mut pending = self.storing.pending.borrow_mut();
-            pending.last += 1;
-            OWN | pending.last
-        };
-        self.storing.begin(number, patience, Then::Tell(tell));
+        let number = self.attempts.new_number();
+        self.attempts.begin(number, patience, Then::Tell(tell));
         self.publish_attempt(number, subject, headers, payload);
         told.await.unwrap_or(Err(Failure::Offline))
     }
 
     fn publish_attempt(&self, number: u64, subject: String, headers: HeaderMap, payload: Bytes) {
-        let reply = format!("{}{number}", self.storing.inbox);
+        let reply = self.attempts.reply_of(number);
         self.sender.store(subject, reply, headers, payload);
     }
 
+    /// Begins to carry out [`Command::Send`].
+    pub(super) fn begin_send(self: &Rc<Self>, command: Command, weight: Weight) {
+        let Command::Send {
+            ticket,
+            queue,
+            payload,
+            id,
+            delay,
+            patience,
+        } = command
+        else {
+            return;
+        };
+        self.send(JobToSend {
+            ticket,
+            queue,
+            payload,
+            id: id.unwrap_or_else(|| self.client.new_inbox()),
+            due: due_after(delay),
+            end: patience.and_then(|patience| Instant::now().checked_add(patience)),
+            pause: RETRIES.0,
+            _weight: weight,
+        });
+    }
+
     /// Stores a job. All attempts have the same id, so it is stored once.
-    pub(super) fn send(self: &Rc<Self>, job: Job) {
+    fn send(self: &Rc<Self>, job: JobToSend) {
         if !*self.online.borrow() {
             return self.try_again(job, Failure::Offline);
         }
@@ -193,7 +102,7 @@ impl Session {
         }
         let (number, payload) = (job.ticket, job.payload.clone());
         let subject = OpenQueue::subject_of(&job.queue);
-        self.storing.begin(number, patience, Then::Send(job));
+        self.attempts.begin(number, patience, Then::Send(job));
         self.publish_attempt(number, subject, with, payload);
     }
 
@@ -201,7 +110,7 @@ impl Session {
     pub(super) async fn await_stored(self: Rc<Self>, mut replies: Subscriber) {
         let mut online = self.online.clone();
         loop {
-            let deadline = self.storing.first_deadline();
+            let deadline = self.attempts.first_deadline();
             tokio::select! {
                 reply = replies.next() => {
                     let Some(reply) = reply else { return };
@@ -213,27 +122,27 @@ impl Session {
                     self.shared.events.put_all(answers);
                 }
                 _ = online.changed() => {
-                    for then in self.storing.take_all() {
+                    for then in self.attempts.take_all() {
                         self.end_attempt(then, Err(Failure::Offline));
                     }
                 }
                 () = at(deadline) => {
-                    for then in self.storing.take_late(Instant::now()) {
+                    for then in self.attempts.take_late(Instant::now()) {
                         self.end_attempt(then, Err(Failure::TimedOut));
                     }
                 }
-                () = self.storing.sooner.notified() => {}
+                () = self.attempts.is_sooner() => {}
             }
         }
     }
 
     /// Takes one acknowledgement. The answer of a job that is stored goes to the list.
     fn take_stored(self: &Rc<Self>, reply: &Message, answers: &mut Vec<Event>) {
-        let Some(then) = self.storing.take_answered(reply) else {
+        let Some(then) = self.attempts.take_answered(reply) else {
             return;
         };
         match (then, result(reply)) {
-            (Then::Send(Job { ticket, .. }), Ok(())) => {
+            (Then::Send(JobToSend { ticket, .. }), Ok(())) => {
                 let answer = Ok(Answer::default());
                 answers.push(Event::Answer { ticket, answer });
             }
@@ -252,7 +161,7 @@ impl Session {
 
     /// Tries a job again after a delay, or when the server can be reached. Gives up if there is no
     /// time for that, or if it will not help.
-    fn try_again(self: &Rc<Self>, mut job: Job, why: Failure) {
+    fn try_again(self: &Rc<Self>, mut job: JobToSend, why: Failure) {
         let why = match why {
             Failure::Refused(STORE_FAILED, why) if why.contains("maximum") => "full",
             Failure::Offline | Failure::NoResponders | Failure::Refused(NOT_READY, _) => "offline",
@@ -278,14 +187,6 @@ impl Session {
             }
             session.send(job);
         });
-    }
-}
-
-impl Job {
-    /// For how long it may still be tried. `None`: until it is stored.
-    fn rest(&self) -> Option<Duration> {
-        let end = self.end?;
-        Some(end.saturating_duration_since(Instant::now()))
     }
 }
 

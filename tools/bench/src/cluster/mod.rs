@@ -17,7 +17,7 @@ use crate::report::{Report, notes};
 use crate::stats;
 use crate::table::figure;
 use crate::verdict::{Goal, Verdict};
-use server::Server;
+use server::NatsServer;
 
 const BATON: &str = "baton";
 const GO: &str = GO_NATS.name;
@@ -52,8 +52,9 @@ const NOTES: [&str; 4] = [
     "Each run has a server of its own with an empty directory, on the same machine. Unless --sync \
      is given, it writes to the disk at its own pace, as it does by default. Queues are streams \
      with the same options in all clients, and all jobs have ids.",
-    "In flight are processes of Baton, goroutines, or tasks of asyncio. Each sends a job, and waits \
-     for its acknowledgement. With async, one goroutine publishes with so many unacknowledged.",
+    "In flight are processes of Baton, goroutines, or tasks of asyncio. Each sends a job, and \
+     waits for its acknowledgement. With async, one goroutine publishes, with so many that are not \
+     acknowledged.",
     "Baton fetches up to 256 jobs ahead, nats.go up to 500, each its default; nats-py fetches 500 \
      at once. Acknowledgements of received jobs are not awaited one by one, but the server has all \
      of them at the end.",
@@ -73,7 +74,7 @@ pub(crate) fn run(bench: &Bench, options: &ClusterOptions) -> Result<Report> {
     }
     .run_by(|arm, case, command| {
         let program = server.as_ref().ok_or_else(|| anyhow!(REMEDY))?;
-        let server = Server::start(program, options.sync)?;
+        let server = NatsServer::start(program, options.sync)?;
         command.env("NATS_URL", server.url());
         let limit = BESIDES + OF_A_JOB * u32::try_from(options.jobs)?;
         let what = format!("{} of {}", case.title, arm.name);

@@ -16,13 +16,13 @@ use crate::child::{self, Owned};
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running server.
-pub(super) struct Server {
+pub(super) struct NatsServer {
     _program: Owned,
     _directory: TempDir,
     port: u16,
 }
 
-impl Server {
+impl NatsServer {
     /// Starts the program with JetStream. With `is_synced`, it writes what it stores to the disk
     /// before it acknowledges it.
     pub(super) fn start(program: &Path, is_synced: bool) -> Result<Self> {
@@ -90,7 +90,7 @@ mod tests {
         fs::write(&program, "#!/bin/sh\necho no room >&2\n").unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&program, mode).unwrap();
-        let error = Server::start(&program, false)
+        let error = NatsServer::start(&program, false)
             .err()
             .expect("it does not start");
         assert!(error.to_string().ends_with("no room"), "{error:#}");
