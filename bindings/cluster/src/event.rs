@@ -95,6 +95,14 @@ impl Events {
         self.put_locked(&mut self.waiting.lock(), event);
     }
 
+    /// Puts several events, with at most one wake-up.
+    pub(crate) fn put_all(&self, events: Vec<Event>) {
+        let mut waiting = self.waiting.lock();
+        for event in events {
+            self.put_locked(&mut waiting, event);
+        }
+    }
+
     /// Puts a message, unless so many of its subscription wait already. Such a message is counted.
     pub(crate) fn put_message(&self, ticket: Ticket, most: usize, event: Event) {
         let mut waiting = self.waiting.lock();

@@ -4,7 +4,7 @@
 //! [`Thread`], and the thread waits until there is none. A fork's child has no such thread, so it
 //! starts its own for its own connections.
 
-use baton_sys::forking::ForkMutex;
+use baton_sys::forking::{self, ForkMutex};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ type Start = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 #[derive(Debug)]
 pub(crate) struct Thread {
     starts: UnboundedSender<Start>,
-    pid: u32,
+    generation: u32,
 }
 
 impl std::fmt::Debug for Starts {
@@ -37,7 +37,7 @@ impl Thread {
     pub(crate) fn get() -> io::Result<Arc<Thread>> {
         let mut current = THREAD.lock();
         if let Some(thread) = current.upgrade()
-            && thread.pid == std::process::id()
+            && thread.generation == forking::generation()
         {
             return Ok(thread);
         }
@@ -49,7 +49,7 @@ impl Thread {
         baton_sys::thread::start_helper("baton-cluster", move || run(&runtime, Starts(receiver)))?;
         let thread = Arc::new(Thread {
             starts,
-            pid: std::process::id(),
+            generation: forking::generation(),
         });
         *current = Arc::downgrade(&thread);
         Ok(thread)

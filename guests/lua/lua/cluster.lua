@@ -146,21 +146,24 @@ local function wake_simulated()
   for state in next, simulated do state.wake:set() end
 end
 
+local is_simulated = engine.is_simulated
+
+local submit_to = engine.submit
+
 -- Gives a command to the engine. Returns nil and "closed" if the connection is closed.
 local function submit(state, ...)
-  while true do
-    if state.closed or engine.state(state.engine) == "closed" then return nil, "closed" end
-    local has_room = engine.submit(state.engine, ...)
-    if has_room then break end
-    if has_room == nil then return nil, "closed" end
+  local has_room = not state.closed and submit_to(state.engine, ...)
+  while not has_room do
+    if state.closed or has_room == nil then return nil, "closed" end
     process.sleep(FULL_PAUSE)
+    has_room = not state.closed and submit_to(state.engine, ...)
   end
-  wake_simulated()
+  if is_simulated then wake_simulated() end
   return true
 end
 core.submit = submit
 
-local new_ticket = engine.ticket
+local new_ticket, new_event, current = engine.ticket, process.event, process.current
 
 -- A process that waits for an answer. What happens to an answer for which nobody waits any more,
 -- `unwanted` decides.
@@ -181,10 +184,12 @@ local Waiter = {
 -- returns nil and why.
 function core.ask(state, timeout, options, kind, ...)
   local ticket = new_ticket()
+  -- It has all its fields now, so that it need not grow.
   local waiter <close> = setmetatable({
-    state = state, ticket = ticket, answered = process.event(), process = process.current(),
+    state = state, ticket = ticket, answered = new_event(), process = current(),
     unwanted = options and options.unwanted,
     on_answer = options and options.on_answer,
+    is_taken = false, kind = false, text = false, payload = false, first = false, second = false,
   }, Waiter)
   state.waiting[ticket] = waiter
   local done, why = submit(state, kind, ticket, ...)

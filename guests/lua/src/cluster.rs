@@ -3,6 +3,7 @@
 use baton_cluster::memory::{Faults, Memory};
 use baton_cluster::nats::{Nats, Options};
 use baton_cluster::{Answer, Command, End, Engine, Event, QueueOptions};
+use baton_sys::forking;
 use bytes::Bytes;
 use std::ffi::{CStr, c_char, c_int};
 use std::path::PathBuf;
@@ -122,12 +123,12 @@ struct Connection {
     engine: Box<dyn Engine + Send>,
     /// What was taken last, to which a record refers.
     last: Option<Event>,
-    pid: u32,
+    generation: u32,
 }
 
 impl Connection {
     fn is_ours(&self) -> bool {
-        self.pid == std::process::id()
+        self.generation == forking::generation()
     }
 }
 
@@ -346,7 +347,7 @@ unsafe extern "C" fn baton_cluster_connect(
         Ok(engine) => Box::into_raw(Box::new(Connection {
             engine,
             last: None,
-            pid: std::process::id(),
+            generation: forking::generation(),
         })),
         Err(why) => {
             // SAFETY: the caller's condition.

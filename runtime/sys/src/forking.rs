@@ -4,6 +4,7 @@
 
 use std::cell::UnsafeCell;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The handlers, called on the forking thread.
@@ -33,6 +34,17 @@ impl Child {
 }
 
 static CALLS: OnceLock<AtFork> = OnceLock::new();
+
+/// Relaxed: it changes only while there is one thread.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// How many forks are between this program and the one that was started. Two parts of a program
+/// that were made in different generations do not share their threads. It counts from the first
+/// [`at_fork`] on, and costs no system call.
+#[must_use]
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
 
 /// Registers `calls` for every `fork` from now on. The functions must not unwind. Only the first
 /// `calls` of the program count.
@@ -67,6 +79,7 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
     if let Some(calls) = CALLS.get() {
         (calls.child)(&Child(()));
     }

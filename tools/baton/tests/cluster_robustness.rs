@@ -1,87 +1,73 @@
 //! Tests that no job is lost while programs and servers are killed, and that everything goes on
 //! after a time in which the server answers nothing.
 //!
-//! `cargo xtask soak cluster` runs it for longer: it sets the two environment variables.
+//! `cargo xtask soak cluster` runs it for longer: it sets the environment variables.
 
 mod harness;
 
 use harness::nats::Server;
 use harness::{Started, baton};
-use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How many jobs a round has.
+/// How many jobs there are.
 const JOBS: &str = "BATON_SOAK_JOBS";
 
-/// For how many seconds rounds begin.
-const SECONDS: &str = "BATON_SOAK_SECONDS";
+/// How many milliseconds pass before the next worker is killed.
+const INTERVAL: &str = "BATON_SOAK_INTERVAL";
 
-/// How often the server is killed in a round, and a worker.
+/// How often the server is killed.
 const SERVER_KILLS: usize = 3;
-const WORKER_KILLS: usize = 10;
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
+/// How many times the limit of a test a hundred thousand jobs may take.
+const PATIENCE: u32 = 10;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let given = std::env::var(name).ok();
+    given.map_or(otherwise, |given| given.parse().expect("a number"))
 }
 
-fn done(file: &Path) -> HashMap<String, usize> {
-    let mut counts = HashMap::new();
-    for line in std::fs::read_to_string(file).unwrap_or_default().lines() {
-        *counts.entry(line.to_owned()).or_default() += 1;
+/// How often each job was done, from a file to which workers append lines.
+struct Done {
+    file: File,
+    /// The beginning of a line that is not complete.
+    rest: String,
+    counts: Vec<usize>,
+    different: usize,
+}
+
+impl Done {
+    fn of(file: &Path, jobs: usize) -> Done {
+        let file = File::create(file).and_then(|_| File::open(file));
+        Done {
+            file: file.expect("the file can be made"),
+            rest: String::new(),
+            counts: vec![0; jobs + 1],
+            different: 0,
+        }
     }
-    counts
-}
 
-/// Waits until so many jobs are done.
-fn await_done(file: &Path, wanted: usize) {
-    let began = Instant::now();
-    while done(file).len() < wanted {
-        assert!(
-            began.elapsed() < harness::LIMIT,
-            "only {} of {wanted} jobs are done",
-            done(file).len()
-        );
-        std::thread::sleep(Duration::from_millis(5));
+    /// Reads what is new. Returns how many different jobs are done.
+    fn count(&mut self) -> usize {
+        let read = self.file.read_to_string(&mut self.rest);
+        read.expect("the file can be read");
+        let complete = self.rest.rfind('\n').map_or(0, |end| end + 1);
+        for line in self.rest[..complete].lines() {
+            let job: usize = line.parse().expect("the number of a job");
+            let count = self.counts.get_mut(job).expect("a job that was sent");
+            *count += 1;
+            self.different += usize::from(*count == 1);
+        }
+        self.rest.drain(..complete);
+        self.different
     }
 }
 
 fn worker(file: &Path, url: &str) -> Started {
     let script = baton().script("cluster/robust_worker.lua");
-    script.arg(file).arg(url).start()
-}
-
-/// Jobs that are sent and done while a worker is killed again and again, and the server three
-/// times. Prints how many were done twice.
-fn round(server: &mut Server, jobs: usize, number: usize) {
-    let file = server.directory().join(format!("done-{number}"));
-    let url = server.url();
-    let sender = baton().script("cluster/robust_sender.lua");
-    let sender = sender.arg(jobs.to_string()).arg(&url).start();
-    let mut workers = [worker(&file, &url), worker(&file, &url)];
-    for step in 1..=WORKER_KILLS {
-        await_done(&file, jobs * step / (WORKER_KILLS + 1));
-        let killed = std::mem::replace(&mut workers[step % 2], worker(&file, &url));
-        killed.signal_until_it_ends("KILL");
-        if step * SERVER_KILLS / WORKER_KILLS > (step - 1) * SERVER_KILLS / WORKER_KILLS {
-            server.kill_and_restart();
-        }
-    }
-    sender.finish().succeeds().wrote("all are stored\n");
-    await_done(&file, jobs);
-    for worker in workers {
-        worker.signal_until_it_ends("KILL");
-    }
-    let counts = done(&file);
-    for number in 1..=jobs {
-        assert!(
-            counts.contains_key(&number.to_string()),
-            "job {number} was lost"
-        );
-    }
-    assert_eq!(counts.len(), jobs, "jobs that nobody has sent");
-    let all: usize = counts.values().sum();
-    println!("{jobs} jobs, none lost, {} done more than once", all - jobs);
+    script.patiently(PATIENCE).arg(file).arg(url).start()
 }
 
 #[test]
@@ -89,18 +75,47 @@ fn no_job_is_lost_while_workers_and_the_server_are_killed() {
     let Some(mut server) = Server::start() else {
         return;
     };
-    let jobs = usize::try_from(number(JOBS).unwrap_or(2000)).expect("a number of jobs");
-    let until = Instant::now() + Duration::from_secs(number(SECONDS).unwrap_or(0));
-    let mut rounds = 0;
-    loop {
-        round(&mut server, jobs, rounds);
-        rounds += 1;
-        if Instant::now() >= until {
-            break;
+    let jobs = usize::try_from(number(JOBS, 2000)).expect("a number of jobs");
+    let interval = Duration::from_millis(number(INTERVAL, 50));
+    let file = server.directory().join("done");
+    let (url, mut done) = (server.url(), Done::of(&file, jobs));
+    let began = Instant::now();
+    let sender = baton().script("cluster/robust_sender.lua");
+    let sender = sender.patiently(PATIENCE).arg(jobs.to_string());
+    let sender = sender.arg(&url).start();
+    let mut workers = [worker(&file, &url), worker(&file, &url)];
+    let (mut worker_kills, mut server_kills) = (0, 0);
+    let mut next = began + interval;
+    while done.count() < jobs {
+        let limit = harness::LIMIT * PATIENCE;
+        assert!(began.elapsed() < limit, "only {} are done", done.different);
+        if Instant::now() >= next {
+            let place = &mut workers[worker_kills % 2];
+            let killed = std::mem::replace(place, worker(&file, &url));
+            killed.signal_until_it_ends("KILL");
+            worker_kills += 1;
+            next = Instant::now() + interval;
         }
-        // The ids of the round before are remembered, so the next one needs another server.
-        server = Server::start().expect("it was there before");
+        // At a quarter, at the half, and at three quarters.
+        if done.different * (SERVER_KILLS + 1) >= jobs * (server_kills + 1) {
+            server.kill_and_restart();
+            server_kills += 1;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
+    let took = began.elapsed().as_secs_f64();
+    sender.finish().succeeds().wrote("all are stored\n");
+    for worker in workers {
+        worker.signal_until_it_ends("KILL");
+    }
+    done.count();
+    assert!(worker_kills > 0 && server_kills >= SERVER_KILLS);
+    let all: usize = done.counts.iter().sum();
+    println!(
+        "{jobs} jobs in {took:.1} s, each done, {} done once more; the server was killed \
+         {server_kills} times, workers {worker_kills} times",
+        all - jobs
+    );
 }
 
 #[test]
@@ -136,6 +151,7 @@ fn everything_goes_on_within_two_seconds_after_ten_without_an_answer() {
         assert(answers.timeout and answers.offline, 'both answers')
         assert(received:join(10) == true)
         assert(took < 2, took)
+        print(('everything has gone on within %.3f s'):format(took))
         print(c:status())";
     let mut started = baton()
         .env("NATS_URL", server.url())
@@ -148,9 +164,13 @@ fn everything_goes_on_within_two_seconds_after_ten_without_an_answer() {
     std::thread::sleep(Duration::from_secs(10));
     server.thaw();
     started.write_stdin("\n");
-    started
-        .finish()
-        .succeeds()
-        .quietly()
-        .wrote("ready\nonline\n");
+    let outcome = started.finish();
+    outcome.succeeds().quietly();
+    let said: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(
+        (said[0], said[2..].join("")),
+        ("ready", "online".into()),
+        "{outcome}"
+    );
+    println!("after 10 s without an answer, {}", said[1]);
 }

@@ -2,10 +2,12 @@
 //! `--help`.
 
 mod blocking;
+mod cluster;
 mod cores;
 mod every;
 
 pub(crate) use blocking::{BlockingOptions, Caller, Transport};
+pub(crate) use cluster::ClusterOptions;
 pub(crate) use cores::{CoresOptions, CoresPart};
 pub(crate) use every::every_experiment;
 
@@ -112,6 +114,9 @@ pub(crate) enum Experiment {
     /// Several VMs in one program, one core each: work, messages, references, starts, servers;
     /// compared with Node, Python, Go, Erlang
     Cores(CoresOptions),
+    /// Durable queues over a NATS server: rates and times of jobs, and calls; compared with clients
+    /// of Go and Python
+    Cluster(ClusterOptions),
     /// Runs every experiment above, one after another
     All(AllOptions),
     /// Prints what earlier runs wrote with --json; with --html, several of them as one page

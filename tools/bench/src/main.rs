@@ -7,6 +7,7 @@ mod blocking;
 mod calls;
 mod chart;
 mod child;
+mod cluster;
 mod command_line;
 mod contest;
 mod cores;
@@ -224,6 +225,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Observe(options) => ("observe", observe::run(bench, options)),
         Experiment::Slow(options) => ("slow", slow::run(bench, options)),
         Experiment::Cores(options) => ("cores", cores::run(bench, options)),
+        Experiment::Cluster(options) => ("cluster", cluster::run(bench, options)),
         Experiment::All(_) | Experiment::Report(_) => bail!("it is no experiment by itself"),
     };
     Ok(Document {

@@ -27,6 +27,10 @@ pub(crate) struct Peer {
 }
 
 pub(crate) const GO: Peer = peer("Go", "go");
+/// The client of NATS for Go.
+pub(crate) const GO_NATS: Peer = peer("nats.go", "go_nats");
+/// The client of NATS for Python. Beside it is the NATS server.
+pub(crate) const NATS_PY: Peer = peer("nats-py", "nats_py");
 pub(crate) const ERLANG_OTP: Peer = peer("Erlang", "erlang");
 pub(crate) const MAY: Peer = peer("may", "may");
 pub(crate) const BOOST_FIBER: Peer = peer("Boost.Fiber", "boost_fiber");
@@ -59,6 +63,12 @@ pub(crate) fn directory(told: Option<&PathBuf>) -> Result<PathBuf> {
         Some(directory) => Ok(directory.clone()),
         None => Ok(interpreters::target_directory()?.join("peers")),
     }
+}
+
+/// The NATS server, if it was installed.
+pub(crate) fn nats_server(peers: &Path) -> Option<PathBuf> {
+    let program = peers.join(NATS_PY.directory).join("bin/nats-server");
+    program.is_file().then_some(program)
 }
 
 impl Peer {
@@ -129,6 +139,8 @@ mod tests {
         let nowhere = tempfile::tempdir().unwrap();
         for peer in [
             GO,
+            GO_NATS,
+            NATS_PY,
             ERLANG_OTP,
             MAY,
             BOOST_FIBER,

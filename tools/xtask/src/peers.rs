@@ -60,6 +60,11 @@ const PYTHON: Package = Package {
     probe: Probe::Program("python3", "--version"),
     needed_by: "the peers CPython ctypes and asyncio, and Python's processes and interpreters",
 };
+const VENV: Package = Package {
+    name: "python3-venv",
+    probe: Probe::Program("python3", "-cimport venv, ensurepip"),
+    needed_by: "the peer nats-py, and the NATS server",
+};
 const NODE: Package = Package {
     name: "nodejs",
     probe: Probe::Program("node", "--version"),
@@ -85,6 +90,9 @@ const LUAJIT: Package = Package {
 
 /// The build directory, under `target`, of Baton with another policy for the VM lock.
 const GILDA_BUILD: &str = "peers/gilda_policy/build";
+
+/// The list with the version of the NATS server, from a peer's sources.
+const NATS_SERVER: &str = "../../../baton/tests/cluster_server/requirements.txt";
 
 const fn lua_module(name: &'static str, module: &'static str, needed_by: &'static str) -> Package {
     Package {
@@ -136,6 +144,7 @@ const WRK: Package = Package {
 
 const WAITING: &str = "what waiting costs, and how late sleeps end";
 const CORES: &str = "work and messages on two cores";
+const QUEUES: &str = "durable queues and calls over a NATS server";
 const SERVING: &str = "what a server gets done at up to 10,000 connections";
 
 /// A peer that consists of packages only, and that runs small programs from the benches.
@@ -148,7 +157,7 @@ const fn script(name: &'static str, compared: &'static str, packages: &'static [
     }
 }
 
-const PEERS: [Peer; 24] = [
+const PEERS: [Peer; 26] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -209,6 +218,24 @@ const PEERS: [Peer; 24] = [
         program: Some(Program {
             directory: "posix_threads",
             build: |output| vec![compile(output, &["-lrt"])],
+        }),
+    },
+    Peer {
+        name: "nats.go",
+        compared: QUEUES,
+        packages: &[GO],
+        program: Some(Program {
+            directory: "go_nats",
+            build: build_go,
+        }),
+    },
+    Peer {
+        name: "nats-py, and the NATS server",
+        compared: QUEUES,
+        packages: &[PYTHON, VENV],
+        program: Some(Program {
+            directory: "nats_py",
+            build: build_nats_py,
         }),
     },
     script("asyncio", WAITING, &[PYTHON]),
@@ -308,6 +335,22 @@ fn build_go(output: &Path) -> Vec<Command> {
         .arg(output.join("peer"))
         .arg(".");
     vec![build]
+}
+
+/// Installs the client, and the server of the tests, into an environment of Python's.
+fn build_nats_py(output: &Path) -> Vec<Command> {
+    let mut venv = Command::new("python3");
+    venv.args(["-m", "venv"]).arg(output);
+    let mut pip = Command::new(output.join("bin/python"));
+    pip.args(["-I", "-m", "pip", "install", "--quiet"])
+        .args(["--disable-pip-version-check", "--no-deps"])
+        .args(["-r", "requirements.txt"])
+        .args(["-r", NATS_SERVER]);
+    let mut program = Command::new("install");
+    program
+        .args(["-m", "644", "peer.py"])
+        .arg(output.join("peer.py"));
+    vec![venv, pip, install("peer.sh", output), program]
 }
 
 fn build_erlang(output: &Path) -> Vec<Command> {

@@ -67,12 +67,12 @@ impl Session {
         let session = Rc::clone(self);
         self.asides.borrow_mut().spawn_local(async move {
             let before = (job.tries - 1).to_string();
-            let id = format!("aside {} {} {before}", job.queue.name, job.sequence);
+            let id = format!("aside {} {} {before}", job.queue.name, job.sequence());
             let with = headers(&[(TRIES, &before), (WHY, &job.why), ("Nats-Msg-Id", &id)]);
             let subject = OpenQueue::subject_of(&job.queue.name);
             let payload = job.payload.clone();
             match session.store(subject, with, payload, ATTEMPT).await {
-                Ok(_) => session.acknowledge(&job, "+TERM"),
+                Ok(()) => session.acknowledge(&job, "+TERM"),
                 Err(_) => session.put_back(&job, Duration::ZERO),
             }
         });
@@ -97,14 +97,14 @@ impl Session {
                 .chars()
                 .map(|c| if c.is_control() { ' ' } else { c })
                 .collect();
-            let id = format!("dead {} {}", job.queue.name, job.sequence);
+            let id = format!("dead {} {}", job.queue.name, job.sequence());
             let with = headers(&[(WHY, &why), ("Nats-Msg-Id", &id)]);
             let subject = OpenQueue::subject_of(&dead);
             let stored = session
                 .store(subject, with, job.payload.clone(), ATTEMPT)
                 .await;
             match stored {
-                Ok(_) => session.acknowledge(&job, "+TERM"),
+                Ok(()) => session.acknowledge(&job, "+TERM"),
                 Err(_) => session.put_back(&job, AGAIN),
             }
         });

@@ -6,16 +6,19 @@
 //! | `session` | carries out commands, on the native thread |
 //! | `state` | what the tasks of a connection share |
 //! | `sending` | publishes in the order of the commands |
-//! | `requests` | requests of JetStream, and their errors |
+//! | `requests`, `failure` | requests of JetStream, and their errors |
 //! | `work` | queues that are open, and jobs that this program holds |
-//! | `queues` | opening a queue, and sending |
+//! | `queues` | opening a queue |
+//! | `attempts`, `storing` | sending jobs, and storing other messages |
 //! | `receiving` | requests for jobs, and what comes |
 //! | `ahead` | jobs that are fetched before a process asks for them |
 //! | `jobs` | how jobs end |
 //! | `tables` | tables |
 
 mod ahead;
+mod attempts;
 mod connect;
+mod failure;
 mod jobs;
 mod queues;
 mod receiving;
@@ -23,6 +26,7 @@ mod requests;
 mod sending;
 mod session;
 mod state;
+mod storing;
 mod tables;
 mod work;
 
@@ -32,7 +36,7 @@ use crate::command::{Command, Ticket};
 use crate::event::{Answer, Event, Events};
 use crate::thread::Thread;
 use ahead::Ahead;
-use baton_sys::forking::ForkMutex;
+use baton_sys::forking::{self, ForkMutex};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
@@ -84,7 +88,7 @@ pub struct Nats {
     ended: Mutex<Receiver<()>>,
     /// Keeps the thread.
     _thread: Arc<Thread>,
-    pid: u32,
+    generation: u32,
 }
 
 impl Nats {
@@ -116,13 +120,13 @@ impl Nats {
             shared,
             ended: Mutex::new(ended),
             _thread: thread,
-            pid: std::process::id(),
+            generation: forking::generation(),
         })
     }
 
     /// Whether this program made the connection, and not one that has forked it.
     fn is_ours(&self) -> bool {
-        self.pid == std::process::id()
+        self.generation == forking::generation()
     }
 }
 

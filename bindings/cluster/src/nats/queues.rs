@@ -1,16 +1,14 @@
 //! Durable queues: each is a stream of JetStream, from which one consumer gives jobs to all
-//! programs. Here they are opened, and jobs are stored.
+//! programs. Here they are opened.
 
-use super::requests::{Failure, NAME_IN_USE, STORE_FAILED};
-use super::sending::headers;
+use super::failure::{Failure, NAME_IN_USE};
 use super::state::Session;
-use super::work::{CONSUMER, DUE, OpenQueue, milliseconds_now};
+use super::work::{CONSUMER, OpenQueue};
 use crate::command::QueueOptions;
 use crate::event::Answer;
-use bytes::Bytes;
 use serde_json::json;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The first and the longest delay before a full queue is tried again.
 pub(super) const RETRIES: (Duration, Duration) =
@@ -23,7 +21,6 @@ pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Opening.
 impl Session {
     pub(super) async fn open_queue(
         self: Rc<Self>,
@@ -115,62 +112,3 @@ impl Session {
         }
     }
 }
-
-/// Sending.
-impl Session {
-    /// Stores a job. All attempts have the same id, so it is stored once.
-    pub(super) async fn send(
-        self: Rc<Self>,
-        queue: String,
-        payload: Bytes,
-        id: Option<String>,
-        delay: Duration,
-        patience: Option<Duration>,
-    ) -> Result<Answer, String> {
-        let id = id.unwrap_or_else(|| self.client.new_inbox());
-        let due =
-            milliseconds_now().saturating_add(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
-        let mut with = headers(&[("Nats-Msg-Id", &id)]);
-        if delay > Duration::ZERO {
-            with.insert(DUE, due.to_string());
-        }
-        let subject = OpenQueue::subject_of(&queue);
-        let end = patience.and_then(|patience| Instant::now().checked_add(patience));
-        let mut pause = RETRIES.0;
-        loop {
-            let rest = end.map(|end| end.saturating_duration_since(Instant::now()));
-            // Without patience there is one attempt, which waits for its answer.
-            let attempt = super::requests::ATTEMPT
-                .min(rest.filter(|rest| !rest.is_zero()).unwrap_or(Duration::MAX));
-            let why = match self
-                .store(subject.clone(), with.clone(), payload.clone(), attempt)
-                .await
-            {
-                Ok(_) => return Ok(Answer::default()),
-                Err(Failure::Refused(STORE_FAILED, why)) if why.contains("maximum") => "full",
-                Err(Failure::Offline | Failure::NoResponders) => "offline",
-                Err(Failure::TimedOut) => "timeout",
-                Err(Failure::Refused(code, _)) if code == NOT_READY => "offline",
-                Err(why) => return Err(why.text()),
-            };
-            let rest = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if rest.is_some_and(|rest| rest.is_zero()) {
-                return Err(why.to_owned());
-            }
-            let pause_now = pause.min(rest.unwrap_or(Duration::MAX));
-            pause = (pause * 2).min(RETRIES.1);
-            if why == "offline" && !*self.online.borrow() {
-                let online = self.await_online();
-                match rest {
-                    Some(rest) => drop(tokio::time::timeout(rest, online).await),
-                    None => online.await,
-                }
-            } else {
-                tokio::time::sleep(pause_now).await;
-            }
-        }
-    }
-}
-
-/// JetStream's code for a server that has only just started.
-const NOT_READY: u64 = 10008;

@@ -11,14 +11,15 @@
 //! whoever they were for: a job that comes says no request's name.
 
 use super::ahead::Verdict;
+use super::failure::Failure;
 use super::queues::{RETRIES, nanoseconds};
-use super::requests::{ATTEMPT, Failure};
+use super::requests::ATTEMPT;
 use super::state::Session;
 use super::work::{HeldJob, OpenQueue};
 use crate::command::Ticket;
 use crate::event::Answer;
 use async_nats::{Message, StatusCode, Subscriber};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -90,8 +91,11 @@ impl Session {
             tokio::select! {
                 reply = replies.next() => {
                     let Some(reply) = reply else { return };
-                    queue.ahead.lock().note_answered(answered(&reply));
                     self.take_reply(&queue, reply).await;
+                    // More may be here. Jobs are asked for once for all of them.
+                    while let Some(Some(reply)) = replies.next().now_or_never() {
+                        self.take_reply(&queue, reply).await;
+                    }
                 }
                 _ = online.changed() => queue.ahead.lock().forget_requests(),
                 () = changed.notified() => {}
@@ -102,6 +106,7 @@ impl Session {
     }
 
     async fn take_reply(self: &Rc<Self>, queue: &Rc<OpenQueue>, reply: Message) {
+        queue.ahead.lock().note_answered(answered(&reply));
         match reply.status {
             None => {
                 if let Some(job) = HeldJob::of(queue, reply) {
@@ -252,7 +257,7 @@ fn answered(reply: &Message) -> usize {
 }
 
 /// Waits until a time; for ever if there is none.
-async fn at(time: Option<Instant>) {
+pub(super) async fn at(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time.into()).await,
         None => std::future::pending().await,

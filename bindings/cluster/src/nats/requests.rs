@@ -1,7 +1,8 @@
 //! Requests to a server, and to its JetStream.
 
+use super::failure::Failure;
 use super::state::Session;
-use async_nats::{HeaderMap, Message, Request, RequestErrorKind, StatusCode};
+use async_nats::{Message, Request, RequestErrorKind, StatusCode};
 use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
@@ -9,56 +10,15 @@ use std::time::Duration;
 /// For how long an attempt of a request of JetStream waits.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(5);
 
-/// Why there is no reply.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// The connection was lost, or is.
-    Offline,
-    /// Nobody listens on the subject.
-    NoResponders,
-    TimedOut,
-    /// The request cannot be sent.
-    Wrong(String),
-    /// JetStream refuses it, with a code and a text.
-    Refused(u64, String),
-}
-
-impl Failure {
-    /// What the guest is told.
-    pub(super) fn text(self) -> String {
-        match self {
-            Failure::Offline => "offline".to_owned(),
-            Failure::NoResponders => NO_JETSTREAM.to_owned(),
-            Failure::TimedOut => "timeout".to_owned(),
-            Failure::Wrong(why) => why,
-            Failure::Refused(NOT_ENABLED | NOT_ENABLED_FOR_ACCOUNT, _) => NO_JETSTREAM.to_owned(),
-            Failure::Refused(_, why) => format!("the server refuses it: {why}"),
-        }
-    }
-}
-
-const NO_JETSTREAM: &str = "the server has no JetStream, which queues and tables need; start \
-                            nats-server with -js, and allow it for this account";
-
-/// JetStream's codes for errors.
-pub(super) const NAME_IN_USE: u64 = 10058;
-pub(super) const STORE_FAILED: u64 = 10077;
-const NOT_ENABLED: u64 = 10076;
-const NOT_ENABLED_FOR_ACCOUNT: u64 = 10039;
-
 impl Session {
     /// Sends a request, and waits for its reply until the connection is lost.
     pub(super) async fn request(
         &self,
         subject: String,
-        headers: Option<HeaderMap>,
         payload: Bytes,
         patience: Option<Duration>,
     ) -> Result<Message, Failure> {
-        let mut request = Request::new().payload(payload).timeout(patience);
-        if let Some(headers) = headers {
-            request = request.headers(headers);
-        }
+        let request = Request::new().payload(payload).timeout(patience);
         self.send_request(subject, request).await
     }
 
@@ -98,21 +58,7 @@ impl Session {
     pub(super) async fn ask_jetstream(&self, what: &str, with: &Value) -> Result<Value, Failure> {
         let subject = format!("$JS.API.{what}");
         let reply = self
-            .request(subject, None, with.to_string().into(), Some(ATTEMPT))
-            .await?;
-        parse(&reply)
-    }
-
-    /// Stores a message in a stream.
-    pub(super) async fn store(
-        &self,
-        subject: String,
-        headers: HeaderMap,
-        payload: Bytes,
-        patience: Duration,
-    ) -> Result<Value, Failure> {
-        let reply = self
-            .request(subject, Some(headers), payload, Some(patience))
+            .request(subject, with.to_string().into(), Some(ATTEMPT))
             .await?;
         parse(&reply)
     }
@@ -124,7 +70,7 @@ impl Session {
     }
 }
 
-fn parse(reply: &Message) -> Result<Value, Failure> {
+pub(super) fn parse(reply: &Message) -> Result<Value, Failure> {
     if reply.status.is_some_and(|status| status != StatusCode::OK) {
         let why = reply.description.clone().unwrap_or_default();
         return Err(Failure::Wrong(format!("the server answers '{why}'")));

@@ -14,6 +14,7 @@ const FLUSH: Duration = Duration::from_secs(5);
 enum Outgoing {
     Message(String, Bytes, Option<Weight>),
     Question(String, String, Bytes),
+    Stored(String, String, HeaderMap, Bytes),
     Flush(oneshot::Sender<bool>),
 }
 
@@ -36,6 +37,13 @@ impl Sender {
         let _ = self.0.send(Outgoing::Question(subject, reply, payload));
     }
 
+    /// Publishes what is stored. The acknowledgement goes to a subject.
+    pub(super) fn store(&self, subject: String, reply: String, headers: HeaderMap, payload: Bytes) {
+        let _ = self
+            .0
+            .send(Outgoing::Stored(subject, reply, headers, payload));
+    }
+
     /// Waits until the server has all that was published. Returns false if it takes too long.
     pub(super) async fn flush(&self) -> bool {
         let (done, is_done) = oneshot::channel();
@@ -54,6 +62,10 @@ async fn send_all(client: Client, mut outgoing: UnboundedReceiver<Outgoing>) {
             }
             Outgoing::Question(subject, reply, payload) => {
                 let _ = client.publish_with_reply(subject, reply, payload).await;
+            }
+            Outgoing::Stored(subject, reply, headers, payload) => {
+                let sent = client.publish_with_reply_and_headers(subject, reply, headers, payload);
+                let _ = sent.await;
             }
             Outgoing::Flush(done) => {
                 let _ = done.send(has_all(&client).await);

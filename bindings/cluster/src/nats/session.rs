@@ -2,7 +2,7 @@
 //! must wait for the server does so in a task of its own.
 
 use super::connect::{Options, connect};
-use super::requests::Failure;
+use super::failure::Failure;
 use super::state::Session;
 use super::{Shared, Weight};
 use crate::command::{Command, Ticket};
@@ -31,6 +31,10 @@ pub(super) async fn run(
     shared.set_online(true);
     shared.set_max_payload(client.max_payload());
     let session = Rc::new(Session::new(client, online, shared));
+    match session.attempts.subscribe(&session.client).await {
+        Ok(replies) => session.spawn_detached(Rc::clone(&session).await_stored(replies)),
+        Err(why) => return session.answer(ticket, Err(why)),
+    }
     session.answer(ticket, Ok(Answer::default()));
     while let Some((command, weight)) = commands.recv().await {
         session.forget_ended();
@@ -74,7 +78,7 @@ impl Session {
                 subject,
                 payload,
             } => self.spawn_answer(ticket, weight, |session| async move {
-                match session.request(subject, None, payload, None).await {
+                match session.request(subject, payload, None).await {
                     Ok(reply) => Ok(Answer {
                         payload: Some(reply.payload),
                         ..Answer::default()
@@ -89,16 +93,7 @@ impl Session {
                 name,
                 options,
             } => self.spawn_answer(ticket, weight, |session| session.open_queue(name, options)),
-            Command::Send {
-                ticket,
-                queue,
-                payload,
-                id,
-                delay,
-                patience,
-            } => self.spawn_answer(ticket, weight, |session| {
-                session.send(queue, payload, id, delay, patience)
-            }),
+            command @ Command::Send { .. } => self.begin_send(command, weight),
             Command::Receive {
                 ticket,
                 queue,

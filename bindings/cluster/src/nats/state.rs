@@ -1,5 +1,6 @@
 //! What the tasks of a connection share, and the tasks.
 
+use super::attempts::Attempts;
 use super::sending::Sender;
 use super::work::{Jobs, OpenQueue};
 use super::{Shared, Weight};
@@ -20,6 +21,7 @@ pub(super) struct Session {
     pub(super) online: watch::Receiver<bool>,
     pub(super) shared: Arc<Shared>,
     pub(super) sender: Sender,
+    pub(super) attempts: Attempts,
     pub(super) queues: RefCell<HashMap<String, Rc<OpenQueue>>>,
     /// Queues that were opened again with other options. Some may still wait for them.
     pub(super) replaced: RefCell<Vec<Rc<OpenQueue>>>,
@@ -46,6 +48,7 @@ impl Session {
     ) -> Session {
         Session {
             sender: Sender::start(&client),
+            attempts: Attempts::new(&client),
             client,
             online,
             shared: Arc::clone(shared),
@@ -122,6 +125,7 @@ impl Session {
         if let Some(handle) = handle {
             handle.abort();
         }
+        self.attempts.forget(ticket);
         for queue in self.all_queues() {
             queue.stop_waiting(ticket);
         }

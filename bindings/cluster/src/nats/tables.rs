@@ -28,7 +28,7 @@ impl Session {
         // This request says clearly what is missing.
         self.ask_jetstream("INFO", &serde_json::json!({}))
             .await
-            .map_err(super::requests::Failure::text)?;
+            .map_err(super::failure::Failure::text)?;
         let context = jetstream::new(self.client.clone());
         let bucket = format!("BATON_{name}");
         let store = match context.get_key_value(&bucket).await {

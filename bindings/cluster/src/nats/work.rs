@@ -80,8 +80,6 @@ pub(super) struct HeldJob {
     pub(super) tries: u64,
     /// Of a dead one: why.
     pub(super) why: String,
-    /// Its number in the stream.
-    pub(super) sequence: String,
     /// For how long it must still be kept back.
     pub(super) rest: Option<Duration>,
 }
@@ -90,7 +88,7 @@ impl HeldJob {
     /// Reads a message of a stream. `None`: it is none.
     pub(super) fn of(queue: &Rc<OpenQueue>, message: Message) -> Option<HeldJob> {
         let reply = message.reply?.to_string();
-        let (tries, sequence) = counts(&reply)?;
+        let (tries, _) = counts(&reply)?;
         let header = |name| {
             let headers = message.headers.as_ref()?;
             Some(headers.get(name)?.as_str().to_owned())
@@ -107,22 +105,35 @@ impl HeldJob {
             // A job that came too early was given back once.
             tries: before + tries.saturating_sub(u64::from(due.is_some())).max(1),
             why: header(WHY).unwrap_or_default(),
-            sequence,
             rest: rest.filter(|rest| *rest > 0).map(Duration::from_millis),
         })
     }
 }
 
+impl HeldJob {
+    /// Its number in the stream.
+    pub(super) fn sequence(&self) -> &str {
+        counts(&self.reply).map_or("", |(_, sequence)| sequence)
+    }
+}
+
 /// How often the message was delivered, and its number in the stream, from where its
 /// acknowledgement goes. `$JS.ACK` is followed by a domain and an account in newer servers.
-fn counts(reply: &str) -> Option<(u64, String)> {
-    let words: Vec<&str> = reply.split('.').collect();
-    let first = match (words.get(..2)?, words.len()) {
-        (["$JS", "ACK"], 9) => 4,
-        (["$JS", "ACK"], 11..) => 6,
+fn counts(reply: &str) -> Option<(u64, &str)> {
+    let reply = reply.strip_prefix("$JS.ACK.")?;
+    let before = match reply.split('.').count() {
+        7 => 2,
+        9.. => 4,
         _ => return None,
     };
-    Some((words[first].parse().ok()?, words[first + 1].to_owned()))
+    let mut words = reply.split('.').skip(before);
+    Some((words.next()?.parse().ok()?, words.next()?))
+}
+
+/// When a job is due that is kept back for a time, in milliseconds since 1970.
+pub(super) fn due_after(delay: Duration) -> Option<u64> {
+    let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+    (delay > 0).then(|| milliseconds_now().saturating_add(delay))
 }
 
 pub(super) fn milliseconds_now() -> u64 {
@@ -136,7 +147,7 @@ mod tests {
 
     #[test]
     fn counts_are_found_in_the_replies_of_old_and_new_servers() {
-        let found = Some((3, "17".to_owned()));
+        let found = Some((3, "17"));
         assert_eq!(counts("$JS.ACK.s.c.3.17.5.1.0"), found);
         assert_eq!(counts("$JS.ACK._.hash.s.c.3.17.5.1.0.x"), found);
         assert_eq!(counts("_INBOX.a.b"), None);

@@ -141,7 +141,7 @@ static int submit(lua_State *L) {
   struct engine *engine = *check(L);
   struct engine_command command;
   int i;
-  if (engine == NULL) return 0;
+  if (engine == NULL || !baton_cluster_is_ours(engine)) return 0;
   baton_lua_check_memory(L);
   command.kind = (int)luaL_checkinteger(L, 2);
   command.ticket = (uint64_t)luaL_optinteger(L, 3, 0);

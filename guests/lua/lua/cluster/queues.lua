@@ -74,9 +74,12 @@ local RECEIVING = { on_answer = hold, unwanted = unwanted }
 
 -- Ends a job, once.
 local function end_job(self, call, kind, delay, why)
-  local held = held_of[self] or refuse(3, 1, call, "job expected, got %s", type(self))
-  if held.is_over then return nil, "over" end
-  held.is_over = true
+  local held = held_of[self]
+  if not held then
+    if getmetatable(self) == Job then return nil, "over" end
+    refuse(3, 1, call, "job expected, got %s", type(self))
+  end
+  held_of[self] = nil
   let_go(held.state, held.holder, held.number)
   return core.submit(held.state, kind, 0, nil, why, nil, held.number, delay)
 end
@@ -178,7 +181,8 @@ end
 -- A job of a process. A value that cannot be read is no job for the program: it goes to the dead.
 local function job_of(queue, holder, payload, why, tries, number)
   local is_read, value = engine.unpack(payload)
-  local job = setmetatable({ tries = tries, why = why ~= "" and why or nil }, Job)
+  local job =
+    setmetatable({ tries = tries, why = why ~= "" and why or nil, value = nil }, Job)
   if is_read then job.value = value end
   held_of[job] = { state = queue.state, number = number, holder = holder }
   if is_read then return job end
@@ -232,7 +236,7 @@ end
 -- tried again; if it is killed, the end of its process gives it back.
 local function work_on(job, f)
   local is_done, failure = xpcall(f, debug.traceback, job.value, job)
-  if held_of[job].is_over then return end
+  if not held_of[job] then return end
   if is_done then
     job:done()
   else

@@ -2,7 +2,7 @@
 
 /// The experiments in the order of `all`. Each is a command line: its name, and options that
 /// make it quick.
-const EVERY_EXPERIMENT: [&str; 19] = [
+const EVERY_EXPERIMENT: [&str; 20] = [
     "lua --rounds 1 --programs n_queens,pcall_loop --small",
     "switch --rounds 1 --iterations 1000",
     "thread-metric --rounds 1 --seconds 0.05",
@@ -23,6 +23,7 @@ const EVERY_EXPERIMENT: [&str; 19] = [
     "observe --rounds 1 --pairs 1 --seconds 0.1 --connections 1 --programs n_queens",
     "cores --rounds 1 --work 0.01 --seconds 0.001 --largest 64 --heap 1000000 --vms 10 --idle 0.1 \
      --connections 1 --load 0.1",
+    "cluster --rounds 1 --jobs 20",
 ];
 
 /// The command line of every experiment, without the program's name.

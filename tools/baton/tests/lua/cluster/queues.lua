@@ -194,7 +194,7 @@ function case.workers_do_the_jobs()
     elseif value == 5 and job.tries == 1 then
       job:retry()
     else
-      done[#done + 1] = value
+      table.insert(done, value) -- in one step
     end
   end)
   for i = 1, 20 do jobs:send(i) end
