@@ -5,8 +5,8 @@
 //! because each finds other problems. They are a debug build, a release, one that forces the
 //! fallbacks for older kernels, and one that forces those for systems other than Linux. The last
 //! two have their own directories for build output. Of the interpreter's tests, all but the first
-//! run only those that are about what they change. `--again` runs failed test programs once more. `--target`
-//! runs the tests of another architecture under an emulator ([`emulated`]).
+//! run only those that are about what they change. `--again` runs failed test programs once more.
+//! `--target` runs the tests of another architecture under an emulator ([`emulated`]).
 
 mod binfmt;
 mod counts;

@@ -7,8 +7,8 @@
 //! | `waits` | the time of processes that wait, by what they wait for | `everyone.rs` |
 //! | `alloc` | the bytes that Lua allocates | `allocations.rs` |
 //!
-//! The samples are sent again and again, so that a program that ends has sent almost all of its: see
-//! [`sending_after`].
+//! The samples are sent again and again, so that a program that ends has sent almost all of its.
+//! See [`sending_after`].
 
 pub(super) mod allocations;
 mod cpu;
