@@ -49,6 +49,8 @@ impl Session {
     /// Starts a program with its arguments.
     pub(crate) fn start(command: &[String], limit: Duration) -> Result<Session, String> {
         let (program, arguments) = command.split_first().ok_or("no program is given")?;
+        // Before the program can measure any time itself.
+        let begin = Instant::now();
         let started = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -62,7 +64,7 @@ impl Session {
             lines: lines_of(output),
             errors: errors.map(|errors| thread::spawn(move || text_of(errors))),
             child,
-            begin: Instant::now(),
+            begin,
             limit,
         })
     }
