@@ -83,11 +83,11 @@ enum Warning {
 
 impl StackPool {
     /// Creates a pool. Its default stacks have `default_size` usable bytes, rounded up to pages and
-    /// to [`MINIMUM_SIZE`]. Reserves nothing yet.
+    /// to [`MINIMUM_SIZE`](super::MINIMUM_SIZE). Reserves nothing yet.
     ///
     /// # Errors
     ///
-    /// When `default_size` exceeds [`MAXIMUM_SIZE`].
+    /// When `default_size` exceeds [`MAXIMUM_SIZE`](super::MAXIMUM_SIZE).
     pub fn new(default_size: usize) -> io::Result<StackPool> {
         /// A number for each pool; wraps after four billion pools.
         static NEXT_ID: AtomicU32 = AtomicU32::new(0);
