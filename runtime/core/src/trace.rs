@@ -7,8 +7,8 @@
 //!
 //! | while | switches | others |
 //! |---|---|---|
-//! | a VM is not traced | take the fast path | one test when a wait ends |
-//! | it is traced | take the slow path, which notes them | are noted where they happen |
+//! | a VM is not traced | one test | one test when a wait ends |
+//! | it is traced | are noted | are noted where they happen |
 //!
 //! **No protocol between threads.** Only the owner writes, or the thread that has taken the VM from
 //! it, with the VM's mutex. Readers read in a look ([`Vm::look`](crate::vm::Vm::look)), which is

@@ -187,6 +187,11 @@ impl<C> Scheduler<C> {
         self.payloads.get_disjoint_mut(both).ok()
     }
 
+    /// The two processes of a handoff: the one that was left, and the one that runs.
+    pub(crate) fn processes_of_handoff(&self, handoff: Handoff) -> [ProcessId; 2] {
+        [handoff.from, handoff.to].map(|index| self.processes.id(index))
+    }
+
     /// As [`Scheduler::run_queue_summary`], right after a handoff to the most urgent process.
     #[inline]
     pub fn summary_after_handoff(&self, handoff: Handoff) -> RunQueueSummary {

@@ -72,9 +72,11 @@ impl<C> Scheduler<C> {
         !self.wakes.noted.is_empty()
     }
 
-    /// Takes the notes so far, in order.
-    pub(crate) fn take_noted_wakes(&mut self) -> std::vec::Drain<'_, NotedWake> {
-        self.wakes.noted.drain(..)
+    /// Hands the notes so far to `f`, in order, and forgets them.
+    #[inline]
+    pub(crate) fn take_noted_wakes(&mut self, mut f: impl FnMut(&NotedWake)) {
+        self.wakes.noted.iter().for_each(&mut f);
+        self.wakes.noted.clear();
     }
 
     #[cold]

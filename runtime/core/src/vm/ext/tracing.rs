@@ -1,13 +1,14 @@
 //! Notes what happens in a traced VM (see [`crate::trace`]).
 //!
-//! A VM is traced while the parameter `flight` is not zero, or somebody reads its trace. Then
-//! switches take the slow path. Each has one reading of the clock and two events.
+//! A VM is traced while the parameter `flight` is not zero, or somebody reads its trace. Each
+//! switch has one reading of the clock and two events. The fast path knows why it leaves a process;
+//! the slow path finds that out.
 //!
 //! The scheduler notes waits that end. They are taken before the next event, so that all events are
 //! in the order of their times. One exception: that a call has come back is noted later, by the
 //! owner.
 
-use crate::sched::{CarrierId, NotedWake, ProcessId, State, Wording};
+use crate::sched::{CarrierId, Handoff, NotedWake, ProcessId, State, WakeReason, Wording};
 use crate::trace::ring::Ring;
 use crate::trace::{Left, Letters, Reading, ShortName, TraceEvent, What};
 use crate::vm::{Inner, Inside, View, Vm, slow_reason};
@@ -63,6 +64,44 @@ impl Inner {
         }
     }
 
+    /// Notes a switch on the fast path.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::vm) fn trace_handoff(&mut self, handoff: Handoff, cause: Left) {
+        let [process, to] = self.sched.processes_of_handoff(handoff);
+        let blocker = match cause {
+            Left::Waits => self.sched.blocker(process),
+            _ => None,
+        };
+        let (now, carrier) = (Ticks::now(), self.carrier);
+        self.note(
+            now,
+            What::Left {
+                process,
+                cause,
+                blocker,
+            },
+        );
+        let counts = self.counts_of_switches();
+        if let Some(tracer) = &mut self.tracer {
+            tracer.counts = counts;
+            let process = to;
+            tracer.push(now, What::Runs { process, carrier });
+        }
+    }
+
+    /// Notes that the suspension of a process has ended, to which a handoff leads.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::vm) fn trace_resumed(&mut self, handoff: Handoff) {
+        let [by, process] = self.sched.processes_of_handoff(handoff);
+        self.trace(|| What::Wakes {
+            process,
+            by: Some(by),
+            reason: WakeReason::Done,
+        });
+    }
+
     /// Notes a switch from `from` to `to`, or to the loop of the owner's thread.
     #[inline(never)]
     pub(in crate::vm) fn trace_switch(&mut self, from: ProcessId, to: Option<ProcessId>) {
@@ -81,12 +120,7 @@ impl Inner {
 
     /// Why `from` is left, by its state and by what the scheduler has counted.
     fn cause_of_switch(&mut self, from: ProcessId) -> Left {
-        let counters = self.sched.counters();
-        let counts = [
-            counters.yields,
-            counters.preemptions_by_slice,
-            counters.preemptions_by_urgency,
-        ];
+        let counts = self.counts_of_switches();
         let before = match &mut self.tracer {
             Some(tracer) => std::mem::replace(&mut tracer.counts, counts),
             None => counts,
@@ -105,6 +139,16 @@ impl Inner {
             Some(_) => Left::Outranked,
             None => Left::Moves,
         }
+    }
+
+    /// The scheduler's counts of yields, ends of slices, and preemptions by more urgent processes.
+    fn counts_of_switches(&self) -> [u64; 3] {
+        let counters = self.sched.counters();
+        [
+            counters.yields,
+            counters.preemptions_by_slice,
+            counters.preemptions_by_urgency,
+        ]
     }
 
     /// Notes that others run beside a foreign call of `process` from now on.
@@ -157,19 +201,36 @@ impl Inner {
         }
     }
 
+    /// See [`View::read_trace`].
+    pub(in crate::vm) fn read_trace(
+        &mut self,
+        from: u64,
+        most: usize,
+        into: &mut Vec<TraceEvent>,
+    ) -> Reading {
+        self.take_noted_wakes();
+        match &self.tracer {
+            Some(tracer) => tracer.ring.read(from, most, into),
+            None => Reading {
+                next: from,
+                lost: 0,
+                has_more: false,
+            },
+        }
+    }
+
     #[inline(never)]
     fn take_noted_wakes(&mut self) {
         let Some(tracer) = &mut self.tracer else {
             return;
         };
-        for wake in self.sched.take_noted_wakes() {
-            tracer.push(wake.at, what_of(wake));
-        }
+        self.sched
+            .take_noted_wakes(|wake| tracer.push(wake.at, what_of(wake)));
     }
 }
 
-fn what_of(wake: NotedWake) -> What {
-    let NotedWake {
+fn what_of(wake: &NotedWake) -> What {
+    let &NotedWake {
         process,
         by,
         reason,
@@ -287,15 +348,7 @@ impl View<'_> {
     /// Appends the events from number `from` on to `into`, at most `most`, and the rest of a
     /// name that follows. About 10 ns for each.
     pub fn read_trace(&mut self, from: u64, most: usize, into: &mut Vec<TraceEvent>) -> Reading {
-        self.inner.take_noted_wakes();
-        match &self.inner.tracer {
-            Some(tracer) => tracer.ring.read(from, most, into),
-            None => Reading {
-                next: from,
-                lost: 0,
-                has_more: false,
-            },
-        }
+        self.inner.read_trace(from, most, into)
     }
 
     /// Whether the VM is traced.

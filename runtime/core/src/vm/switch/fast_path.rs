@@ -1,35 +1,48 @@
 //! The fast path: switches between two processes on home, while there is no slow reason. Most
 //! switches are like that.
 //!
-//! The scheduler makes them as [`Handoff`]s. This module charges both processes and updates the
-//! hints. All other switches (with a hook, to another thread, to no process) take the slow path
-//! through [`Vm::plan`].
+//! The scheduler makes them as [`Handoff`]s. This module charges both processes, updates the hints,
+//! and notes the switch if the VM is traced. All other switches (with a hook, to another thread, to
+//! no process) take the slow path through [`Vm::plan`].
 
 use crate::panics::broken;
 use crate::sched::{Deadline, Handoff, ProcessId, WaitPlace};
+use crate::trace::Left;
 use crate::vm::inside::Jump;
-use crate::vm::{HOME, Inner, Vm};
+use crate::vm::{HOME, Inner, Vm, slow_reason};
 use baton_sys::clock::Instant;
 use std::sync::atomic::Ordering;
+
+/// A switch may take the fast path.
+#[must_use]
+#[derive(Clone, Copy)]
+struct Permit {
+    is_traced: bool,
+}
 
 impl Vm {
     /// Whether a switch may take the fast path.
     #[inline(always)]
-    pub(super) fn may_take_fast_path(&self, inner: &Inner) -> bool {
+    fn permit(&self, inner: &Inner) -> Option<Permit> {
         // Relaxed: owners set all bits. Those of an earlier owner are visible by the VM lock. The
         // monitor sets `STINT_OVER`, which may be seen late.
-        self.slow_reasons.load(Ordering::Relaxed) == 0 && inner.carrier == HOME
+        let reasons = self.slow_reasons.load(Ordering::Relaxed);
+        let is_permitted = reasons & !slow_reason::TRACED == 0 && inner.carrier == HOME;
+        is_permitted.then_some(Permit {
+            is_traced: reasons != 0,
+        })
     }
 
     /// A yield among equals, the most frequent switch. The number of runnable processes and the
     /// deadlines do not change, so the only new hint is that there was a switch.
     #[inline(always)]
     pub(in crate::vm) fn yield_fast(&self, inner: &mut Inner) -> Option<Jump> {
-        if !self.may_take_fast_path(inner) || inner.has_changed() {
+        let permit = self.permit(inner)?;
+        if inner.has_changed() {
             return None;
         }
         let handoff = inner.sched.yield_by_handoff()?;
-        let jump = self.carry_out(inner, handoff, true);
+        let jump = self.carry_out(inner, permit, handoff, Left::Yielded);
         // Relaxed: a hint.
         let switches = inner.sched.counters().switches;
         self.hints.switches.store(switches, Ordering::Relaxed);
@@ -39,11 +52,12 @@ impl Vm {
     /// Makes the calling process give way to a more urgent one.
     #[inline(always)]
     pub(in crate::vm) fn give_way_fast(&self, inner: &mut Inner) -> Option<Jump> {
-        if !self.may_take_fast_path(inner) || !self.parameters.preemptive() {
+        let permit = self.permit(inner)?;
+        if !self.parameters.preemptive() {
             return None;
         }
         let handoff = inner.sched.give_way_by_handoff()?;
-        let jump = self.carry_out(inner, handoff, false);
+        let jump = self.carry_out(inner, permit, handoff, Left::Outranked);
         self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
         Some(jump)
     }
@@ -52,11 +66,15 @@ impl Vm {
     /// at once.
     #[inline(always)]
     pub(in crate::vm) fn resume_fast(&self, inner: &mut Inner, process: ProcessId) -> Option<Jump> {
-        if !self.may_take_fast_path(inner) || !self.parameters.preemptive() {
+        let permit = self.permit(inner)?;
+        if !self.parameters.preemptive() {
             return None;
         }
         let handoff = inner.sched.resume_by_handoff(process)?;
-        let jump = self.carry_out(inner, handoff, false);
+        if permit.is_traced {
+            inner.trace_resumed(handoff);
+        }
+        let jump = self.carry_out(inner, permit, handoff, Left::Outranked);
         self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
         Some(jump)
     }
@@ -64,11 +82,9 @@ impl Vm {
     /// Makes the calling process wait, and runs the most urgent process.
     #[inline(always)]
     pub(in crate::vm) fn succeed_fast(&self, inner: &mut Inner) -> Option<Jump> {
-        if !self.may_take_fast_path(inner) {
-            return None;
-        }
+        let permit = self.permit(inner)?;
         let handoff = inner.sched.succeed_by_handoff()?;
-        let jump = self.carry_out(inner, handoff, true);
+        let jump = self.carry_out(inner, permit, handoff, Left::Waits);
         self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
         Some(jump)
     }
@@ -83,11 +99,9 @@ impl Vm {
         value: u64,
         deadline: Deadline,
     ) -> Option<Jump> {
-        if !self.may_take_fast_path(inner) {
-            return None;
-        }
+        let permit = self.permit(inner)?;
         let handoff = inner.sched.wait_by_handoff(place, value, deadline)?;
-        let jump = self.carry_out(inner, handoff, true);
+        let jump = self.carry_out(inner, permit, handoff, Left::Waits);
         self.hint_run_queue(inner, inner.sched.summary_after_handoff(handoff));
         Some(jump)
     }
@@ -97,19 +111,23 @@ impl Vm {
     /// already cover every poll that is needed now.
     #[inline(always)]
     pub(in crate::vm) fn suspend_fast(&self, inner: &mut Inner) -> Option<Jump> {
-        if !self.may_take_fast_path(inner) || inner.has_changed() {
+        let permit = self.permit(inner)?;
+        if inner.has_changed() {
             return None;
         }
         let handoff = inner.sched.suspend_by_handoff()?;
-        let jump = self.carry_out(inner, handoff, true);
+        let jump = self.carry_out(inner, permit, handoff, Left::Suspended);
         self.hint_fewer_runnable(inner, handoff);
         Some(jump)
     }
 
-    /// Charges the process that was left, whose slice may have ended, and updates the hints for the
-    /// process that runs.
+    /// Charges the process that was left, and updates the hints for the process that runs. The
+    /// slice of the former has ended unless it was outranked.
     #[inline(always)]
-    fn carry_out(&self, inner: &mut Inner, handoff: Handoff, ends_slice: bool) -> Jump {
+    fn carry_out(&self, inner: &mut Inner, permit: Permit, handoff: Handoff, cause: Left) -> Jump {
+        if permit.is_traced {
+            inner.trace_handoff(handoff, cause);
+        }
         let now = self.coarse_now();
         // The coarse time changes with each tick, and most runs are shorter.
         if now > inner.run_started {
@@ -120,7 +138,7 @@ impl Vm {
             .payloads_of_handoff(handoff)
             .unwrap_or_else(|| without_context());
         left.left_at = inner.run_started;
-        if ends_slice {
+        if cause != Left::Outranked {
             left.slice_began = left.busy;
         }
         // Relaxed: a hint.

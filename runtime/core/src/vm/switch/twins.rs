@@ -1,5 +1,5 @@
-//! Property tests: a switch on the fast path leaves the same accounts and hints as on the slow
-//! path.
+//! Property tests: a switch on the fast path leaves the same accounts, hints and events as on the
+//! slow path.
 //!
 //! Two VMs with the same processes make the same switch on different paths. No process runs,
 //! because the tests only decide the switch. `sched/tests/twins` compares the scheduler's own
@@ -75,14 +75,17 @@ struct Hinted {
     ticks: bool,
     /// 1: there is a deadline, and it is hinted. 2: it is not hinted yet.
     deadline: u8,
+    /// The switch is also noted as events.
+    is_traced: bool,
 }
 
 fn hinted() -> impl Strategy<Value = Hinted> {
-    let parts = (0..1_000_u64, any::<bool>(), 0..3_u8);
-    parts.prop_map(|(micros, ticks, deadline)| Hinted {
+    let parts = (0..1_000_u64, any::<bool>(), 0..3_u8, any::<bool>());
+    parts.prop_map(|(micros, ticks, deadline, is_traced)| Hinted {
         run: Duration::from_micros(micros),
         ticks,
         deadline,
+        is_traced,
     })
 }
 
@@ -119,6 +122,9 @@ impl World {
             began: 0,
             base: ThreadFiber::new(NO_PROCESS),
         };
+        if hinted.is_traced {
+            world.vm.trace_from_start();
+        }
         let now = Instant::now();
         let began = (now - hinted.run).as_nanos();
         world.began = began;
@@ -155,8 +161,11 @@ impl World {
     }
 
     /// What the switch has left, but for the moment of the switch.
-    fn outcome(&self, inner: &Inner, jump: Jump) -> impl PartialEq + std::fmt::Debug + use<> {
+    fn outcome(&self, inner: &mut Inner, jump: Jump) -> impl PartialEq + std::fmt::Debug + use<> {
         let elapsed = inner.run_started - self.began;
+        let mut events = Vec::new();
+        let _ = inner.read_trace(0, usize::MAX, &mut events);
+        let events: Vec<_> = events.iter().map(|event| event.what).collect();
         let contexts: Vec<_> = self
             .processes
             .iter()
@@ -190,7 +199,7 @@ impl World {
             inner.alone_in_run == inner.sched.counters().switches,
         );
         let fibers = jump.user_data();
-        (fibers, inner.sched.current(), accounts, shown)
+        (fibers, inner.sched.current(), accounts, shown, events)
     }
 }
 
