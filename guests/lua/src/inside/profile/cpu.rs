@@ -4,18 +4,34 @@
 //! instruction. What it is found doing gets the processor time that its thread has used since the
 //! last sample. So a process that waits in a call gets next to nothing, and a look that comes late,
 //! as the collector or a library function could not be interrupted, gets the time until then.
+//!
+//! The answer is taken at the next tick, so the owner need not wake the thread that samples.
 
-use super::{MOST_FRAMES, PATIENCE, Place, Sampler};
+use super::nearby::{Nearby, SeenFrom};
+use super::{MOST_FRAMES, Place, Sampler};
 use crate::inside::{nanos, stacks};
-use baton_core::vm::{NoLook, View, Vm};
+use baton_core::vm::{BegunLook, NoLook, View, Vm};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+
+/// The longest wait for the last answer.
+const AT_END: Duration = Duration::from_millis(50);
 
 /// The processor time of the threads that have had the VM.
 pub(super) struct CpuSampler {
     /// For each thread, its time at the last sample that it got.
     counted: HashMap<i32, Duration>,
     last: Instant,
+    begun: Option<BegunLook<SeenFrom<Option<Running>>>>,
+    nearby: Nearby,
+}
+
+/// The running process.
+struct Running {
+    place: Place,
+    /// Its thread, with its processor time so far.
+    thread: Option<(i32, Duration)>,
+    at: Instant,
 }
 
 impl CpuSampler {
@@ -23,45 +39,65 @@ impl CpuSampler {
         CpuSampler {
             counted: vm.owner_cpu_time().into_iter().collect(),
             last: Instant::now(),
+            begun: None,
+            nearby: Nearby::default(),
         }
     }
 
-    /// The nanoseconds that the owner's thread has used and that no sample has got. If the system
-    /// does not tell, all of the time since the last sample counts.
-    fn read(&mut self, vm: &Vm) -> u64 {
-        let now = Instant::now();
-        let passed = now - std::mem::replace(&mut self.last, now);
-        let Some((thread, cpu)) = vm.owner_cpu_time() else {
-            return nanos(passed);
+    /// The place, and the nanoseconds that its thread has used and that no sample has got. If the
+    /// system does not tell, all of the time since the last sample counts.
+    fn count(&mut self, seen: SeenFrom<Option<Running>>) -> Option<(Place, u64)> {
+        let Running { place, thread, at } = self.nearby.follow(seen)?;
+        let passed = at - std::mem::replace(&mut self.last, at);
+        let used = match thread {
+            None => passed,
+            Some((thread, cpu)) => match self.counted.insert(thread, cpu) {
+                Some(before) => cpu.saturating_sub(before),
+                // It has begun since: as an offloaded call, say.
+                None => cpu.min(passed),
+            },
         };
-        nanos(match self.counted.insert(thread, cpu) {
-            Some(before) => cpu.saturating_sub(before),
-            // It has begun since: as an offloaded call, say.
-            None => cpu.min(passed),
-        })
+        Some((place, nanos(used)))
     }
 }
 
 impl Sampler for CpuSampler {
     fn sample(&mut self, vm: &Vm) -> Result<Vec<(Place, u64)>, NoLook> {
-        if vm.is_idle() {
-            return Ok(Vec::new());
+        let mut samples = Vec::new();
+        if let Some(begun) = &self.begun {
+            let Some(seen) = vm.poll_look(begun)? else {
+                return Ok(samples);
+            };
+            self.begun = None;
+            samples.extend(self.count(seen));
         }
-        let Some(place) = vm.look(PATIENCE, running)? else {
-            return Ok(Vec::new());
-        };
-        Ok(vec![(place, self.read(vm))])
+        if !vm.is_idle() {
+            self.begun = Some(vm.begin_look(|view| SeenFrom::by(running, view)));
+        }
+        Ok(samples)
+    }
+
+    fn finish(&mut self, vm: &Vm) -> Vec<(Place, u64)> {
+        let seen = self
+            .begun
+            .take()
+            .and_then(|begun| vm.end_look(begun, AT_END).ok());
+        seen.and_then(|seen| self.count(seen)).into_iter().collect()
     }
 }
 
 /// The place of the running process; `None` if none runs.
-fn running(view: &mut View<'_>) -> Option<Place> {
+fn running(view: &mut View<'_>) -> Option<Running> {
     let process = view.sched().current()?;
     let record = view.sched().user_data(process);
-    Some(Place {
-        id: stacks::number(record),
-        process: stacks::title(record),
-        frames: stacks::of_record(record, MOST_FRAMES).concat(),
-        ..Place::default()
+    Some(Running {
+        place: Place {
+            id: stacks::number(record),
+            process: stacks::title(record),
+            frames: stacks::of_record(record, MOST_FRAMES).concat(),
+            ..Place::default()
+        },
+        thread: view.cpu_time_of_running(),
+        at: Instant::now(),
     })
 }

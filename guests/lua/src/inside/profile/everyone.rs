@@ -3,8 +3,9 @@
 //! At each tick some processes are chosen at random and looked at. Each stands for as many as were
 //! not looked at. So ten thousand processes cost no more than [`AT_ONCE`].
 
+use super::nearby::Nearby;
 use super::random::Random;
-use super::{MOST_FRAMES, PATIENCE, Place, Sampler};
+use super::{MOST_FRAMES, Place, Sampler};
 use crate::inside::{nanos, stacks};
 use crate::wording::WORDING;
 use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait_and_holder};
@@ -20,6 +21,7 @@ pub(super) struct EveryoneSampler {
     waits_only: bool,
     random: Random,
     last: Instant,
+    nearby: Nearby,
 }
 
 impl EveryoneSampler {
@@ -28,6 +30,7 @@ impl EveryoneSampler {
             waits_only,
             random: Random::new(),
             last: Instant::now(),
+            nearby: Nearby::default(),
         }
     }
 }
@@ -36,7 +39,7 @@ impl Sampler for EveryoneSampler {
     fn sample(&mut self, vm: &Vm) -> Result<Vec<(Place, u64)>, NoLook> {
         let waits_only = self.waits_only;
         let mut random = std::mem::replace(&mut self.random, Random::new());
-        let (random, places, seen) = vm.look(PATIENCE, move |view| {
+        let (random, places, seen) = self.nearby.look(vm, move |view| {
             let places = view.sched().places();
             let seen = look(view, &mut random, waits_only);
             (random, places, seen)

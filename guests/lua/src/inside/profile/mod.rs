@@ -8,11 +8,12 @@
 //! | `alloc` | the bytes that Lua allocates | `allocations.rs` |
 //!
 //! The samples are sent again and again, so that a program that ends has sent almost all of its.
-//! See [`sending_after`].
+//! See [`sending_after`]. [`nearby`] tells from where samples are taken.
 
 pub(super) mod allocations;
 mod cpu;
 mod everyone;
+mod nearby;
 mod random;
 
 use super::stop::Stop;
@@ -96,6 +97,11 @@ struct Sample<'a> {
 trait Sampler {
     /// Takes those of one tick: places, and nanoseconds for each.
     fn sample(&mut self, vm: &Vm) -> Result<Vec<(Place, u64)>, NoLook>;
+
+    /// Takes what is left after the last tick.
+    fn finish(&mut self, _vm: &Vm) -> Vec<(Place, u64)> {
+        Vec::new()
+    }
 }
 
 /// Samples by place: nanoseconds or bytes, and counts.
@@ -164,11 +170,7 @@ fn sample(
             break;
         }
         match sampler.sample(vm) {
-            Ok(samples) => samples.into_iter().for_each(|(place, value)| {
-                let (sum, count) = seen.entry(place).or_default();
-                *sum += value;
-                *count += 1;
-            }),
+            Ok(samples) => add(&mut seen, samples),
             Err(NoLook::Ended) => break,
             Err(NoLook::KeptInside) => {}
         }
@@ -181,8 +183,18 @@ fn sample(
             sent_at = now;
         }
     }
+    let passed = began.elapsed();
+    add(&mut seen, sampler.finish(vm));
     send(&mut seen, part)?;
-    Ok(began.elapsed())
+    Ok(passed)
+}
+
+fn add(seen: &mut Seen, samples: Vec<(Place, u64)>) {
+    for (place, value) in samples {
+        let (sum, count) = seen.entry(place).or_default();
+        *sum += value;
+        *count += 1;
+    }
 }
 
 /// Sends what the allocating processes sample themselves. Returns how long that took.

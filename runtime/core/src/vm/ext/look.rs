@@ -20,19 +20,21 @@
 //!
 //! **No look is lost**: looks are listed, and `request::LOOK` is set, as [`baton_sys::asked`] says.
 //! The thread that looks waits for its own answer, with a timeout. It then withdraws its look, or
-//! finds it taken: then the answer is coming, since a look that was taken runs at once.
+//! finds it taken: then the answer is coming, since a look that was taken runs at once. Whoever
+//! gives the answer wakes the thread if it sleeps: both are said under the answer's mutex.
 
 use crate::sched::{CarrierId, KillOutcome, ProcessId, Scheduler, ThreadNames};
 use crate::spin::Tally;
 use crate::time_buckets::TimeBuckets;
 use crate::vm::lock::state::LockState;
 use crate::vm::{Context, Inner, Inside, TimeUsed, Vm, request};
+use baton_sys::asked::Number;
 use baton_sys::clock::Instant;
 use baton_sys::gate::Take;
 use baton_sys::signals::ThreadHandle;
 use baton_sys::stack::StackStats;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{self, Duration};
 
 /// How long a look waits for a safepoint before it tries again beside a foreign call.
@@ -172,6 +174,13 @@ impl View<'_> {
         self.inner.stacks.stats()
     }
 
+    /// The number of the thread of the running process, and its processor time so far. `None` if
+    /// the system does not tell.
+    pub fn cpu_time_of_running(&self) -> Option<(i32, Duration)> {
+        let thread = self.caller.unwrap_or_else(ThreadHandle::current);
+        Some((thread.id(), thread.cpu_time()?))
+    }
+
     /// The names of native threads.
     pub fn thread_names(&self) -> ThreadNames {
         self.inner.names.by_thread()
@@ -195,24 +204,69 @@ pub(in crate::vm) type Look = Box<dyn FnOnce(&mut View<'_>) + Send>;
 /// Where the thread that looks waits for the result. (A channel of the standard library would
 /// register a destructor with the thread, which waits while a library is being loaded.)
 struct Answer<R> {
-    result: Mutex<Option<R>>,
+    slot: Mutex<Slot<R>>,
     given: Condvar,
 }
 
+struct Slot<R> {
+    result: Option<R>,
+    /// A thread sleeps until the result is there.
+    is_awaited: bool,
+}
+
 impl<R> Answer<R> {
+    fn new() -> Answer<R> {
+        Answer {
+            slot: Mutex::new(Slot {
+                result: None,
+                is_awaited: false,
+            }),
+            given: Condvar::new(),
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot<R>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn give(&self, result: R) {
-        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        self.given.notify_one();
+        let mut slot = self.slot();
+        slot.result = Some(result);
+        let is_awaited = slot.is_awaited;
+        drop(slot);
+        if is_awaited {
+            self.given.notify_one();
+        }
+    }
+
+    /// The result, if it is there.
+    fn take(&self) -> Option<R> {
+        self.slot().result.take()
     }
 
     /// The result, if it comes within `patience`.
     fn wait(&self, patience: Duration) -> Option<R> {
-        let result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut result, _) = self
+        let mut slot = self.slot();
+        slot.is_awaited = true;
+        let (mut slot, _) = self
             .given
-            .wait_timeout_while(result, patience, |result| result.is_none())
+            .wait_timeout_while(slot, patience, |slot| slot.result.is_none())
             .unwrap_or_else(PoisonError::into_inner);
-        result.take()
+        slot.is_awaited = false;
+        slot.result.take()
+    }
+}
+
+/// A look that was begun; see [`Vm::begin_look`].
+#[must_use = "a look that was begun must be ended"]
+pub struct BegunLook<R> {
+    answer: Arc<Answer<R>>,
+    number: Number,
+}
+
+impl<R> std::fmt::Debug for BegunLook<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BegunLook").finish_non_exhaustive()
     }
 }
 
@@ -253,10 +307,35 @@ impl Vm {
         patience: Duration,
         look: impl FnOnce(&mut View<'_>) -> R + Send + 'static,
     ) -> Result<R, NoLook> {
-        let answer = Arc::new(Answer {
-            result: Mutex::new(None),
-            given: Condvar::new(),
-        });
+        let begun = self.begin_look(look);
+        self.end_look(begun, patience)
+    }
+
+    /// As [`Vm::look`], but does not wait for the result. For a thread that looks again and again,
+    /// and that the owner need not wake each time. [`Vm::end_look`] must follow, unless
+    /// [`Vm::poll_look`] has returned the result.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let vm = main.vm.to_arc();
+    ///     let thread = std::thread::spawn(move || {
+    ///         let begun = vm.begin_look(|view| view.sched().iter().count());
+    ///         match vm.poll_look(&begun) {
+    ///             Ok(Some(processes)) => Ok(processes),
+    ///             _ => vm.end_look(begun, Duration::from_secs(10)),
+    ///         }
+    ///     });
+    ///     let processes = main.vm.foreign(|| thread.join().expect("it looks, and ends"));
+    ///     assert_eq!(processes, Ok(1));
+    /// });
+    /// ```
+    pub fn begin_look<R: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut View<'_>) -> R + Send + 'static,
+    ) -> BegunLook<R> {
+        let answer = Arc::new(Answer::new());
         let to_give = Arc::clone(&answer);
         let number = self
             .looks
@@ -265,14 +344,36 @@ impl Vm {
             self.request(request::LOOK);
             self.ask_owner();
         }
+        BegunLook { answer, number }
+    }
+
+    /// The result of a look, if it is there. Otherwise asks for the look again.
+    ///
+    /// # Errors
+    /// [`NoLook::Ended`].
+    pub fn poll_look<R>(&self, begun: &BegunLook<R>) -> Result<Option<R>, NoLook> {
+        if let Some(result) = begun.answer.take() {
+            return Ok(Some(result));
+        }
+        if self.has_ended() {
+            return Err(NoLook::Ended);
+        }
+        self.ask_again();
+        Ok(begun.answer.take())
+    }
+
+    /// Waits for the result of a look for at most about `patience`.
+    ///
+    /// # Errors
+    /// As of [`Vm::look`].
+    pub fn end_look<R>(&self, begun: BegunLook<R>, patience: Duration) -> Result<R, NoLook> {
+        let BegunLook { answer, number } = begun;
         let until = time::Instant::now() + patience; // real time, in a simulated run, too
         loop {
             if let Some(result) = answer.wait(AT_SAFEPOINT) {
                 return Ok(result);
             }
-            if !self.look_beside_a_call() {
-                self.ask_owner(); // again: it may have passed over the first request
-            }
+            self.ask_again();
             let why = match self.has_ended() {
                 true => NoLook::Ended,
                 false if time::Instant::now() >= until => NoLook::KeptInside,
@@ -284,6 +385,13 @@ impl Vm {
             }
             // It was taken, and runs at the moment if it has not ended.
             return answer.wait(Duration::MAX).ok_or(why);
+        }
+    }
+
+    /// Asks again for the looks that wait: the owner may have passed over the first request.
+    fn ask_again(&self) {
+        if !self.look_beside_a_call() {
+            self.ask_owner();
         }
     }
 
