@@ -38,7 +38,8 @@ impl Checker {
     pub fn flags(self) -> &'static [&'static str] {
         match self {
             Checker::AddressSanitizer => &["-fsanitize=address", "-fno-omit-frame-pointer"],
-            Checker::Memcheck => &[],
+            // It would read all of a library's debug information, which takes minutes.
+            Checker::Memcheck => &["-Wl,--strip-debug"],
         }
     }
 
@@ -63,12 +64,14 @@ impl Checker {
     ///
     /// AddressSanitizer is not told of switches. So frames must stay on the stacks. And allocations
     /// need the slow kind of backtrace: the fast one ends at once on a stack that the thread did
-    /// not begin with, and a block without a caller never counts as lost.
+    /// not begin with, and a block without a caller never counts as lost. It leaves the signals'
+    /// actions to the program, which may look at them.
     pub fn prepare(self, command: &mut Command) -> &mut Command {
         match self {
             Checker::AddressSanitizer => command.env(
                 "ASAN_OPTIONS",
-                "detect_stack_use_after_return=0:detect_leaks=1:fast_unwind_on_malloc=0:exitcode=9",
+                "detect_stack_use_after_return=0:fast_unwind_on_malloc=0:detect_leaks=1:\
+                 handle_segv=0:handle_sigbus=0:handle_sigfpe=0:exitcode=9",
             ),
             Checker::Memcheck => command,
         }

@@ -111,11 +111,6 @@ impl Copy {
         self.run(checker.prepare(&mut command));
     }
 
-    /// Runs a command in the directory. Returns its status, and all that is said.
-    pub(crate) fn attempt(&self, command: &mut Command) -> (Option<i32>, String) {
-        said(command.current_dir(&self.0))
-    }
-
     pub(crate) fn needs_the_shared_library(&self, program: &str) -> bool {
         self.run(Command::new("readelf").args(["--dynamic", program]))
             .contains("libbaton.so.0")
