@@ -16,6 +16,22 @@ pub(crate) fn prefix() -> &'static Path {
     PREFIX.get_or_init(|| installed::prefix(place!(), &["--lua"]))
 }
 
+/// The directory of the shared library, for a checker. memcheck would read all of its debug
+/// information, which takes minutes, so it gets a copy without that.
+fn libraries(checker: Option<Checker>) -> PathBuf {
+    let installed = prefix().join("lib");
+    if checker != Some(Checker::Memcheck) {
+        return installed;
+    }
+    let stripped = Path::new(env!("CARGO_TARGET_TMPDIR")).join("for-memcheck");
+    fs::create_dir_all(&stripped).expect("a directory for the library");
+    let mut strip = Command::new("strip");
+    strip.arg("--strip-debug").arg("-o");
+    strip.arg(stripped.join("libbaton-lua.so.0"));
+    succeed(strip.arg(installed.join("libbaton-lua.so.0")));
+    stripped
+}
+
 /// A program of the examples, in a directory of its own.
 pub(crate) struct Example {
     directory: PathBuf,
@@ -82,7 +98,7 @@ impl Example {
         command
             .args(["scripts.lua", seconds])
             .current_dir(&self.directory)
-            .env("LD_LIBRARY_PATH", prefix().join("lib"));
+            .env("LD_LIBRARY_PATH", libraries(self.checker));
         if let Some(screen) = screen {
             command.env("DISPLAY", screen.display());
         }
