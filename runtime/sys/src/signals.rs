@@ -334,8 +334,8 @@ impl AltStackMemory {
 
 impl Drop for AltStackMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map`. The kernel does not use it: it was never installed,
-        // or another stack has been installed on its thread since then.
+        // SAFETY: the mapping was made by `map`. The kernel does not use it: it was never
+        // installed, or another stack has been installed on its thread since then.
         unsafe { memory::unmap(self.0, memory::page_size() + AltStack::SIZE) };
     }
 }

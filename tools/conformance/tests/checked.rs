@@ -10,8 +10,9 @@ use installed::{Copy, Linked, is_missing};
 const GUESTS: [(&str, &str, &str); 2] = [("template", "guest", "tiny"), ("forth", "forth", "fs")];
 
 /// The scenarios that memcheck is given. It makes a program some fifty times slower, and lets one
-/// thread run at a time. So those are left out that differ from these in number or time alone, those
-/// that end a program before its processes, and `turns`, whose processes may use up their slices.
+/// thread run at a time. So those are left out that differ from these in number or time alone,
+/// those that end a program before its processes, and `turns`, whose processes may use up their
+/// slices.
 const FOR_MEMCHECK: [&str; 9] = [
     "hello",
     "sleep",
