@@ -127,7 +127,10 @@ fn headers_of(plan: &Plan, said: &str) -> Result<Vec<(PathBuf, &'static str)>, S
     };
     if !plan.is_for_lua {
         let directory = workspace::root().join("bindings/capi/include");
-        return Ok(of(&directory, &["baton.h", "baton/guest.h"]));
+        return Ok(of(
+            &directory,
+            &["baton.h", "baton/guest.h", "baton/inline.h"],
+        ));
     }
     let own = workspace::root().join("guests/lua/include");
     let lua = output_of_build_script(said, "guests/lua#")
