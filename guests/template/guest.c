@@ -45,6 +45,7 @@ struct machine {
   long variables[26];
   struct instruction program[MOST_INSTRUCTIONS];
   long length;
+  struct process *processes; /* all that have not ended */
 };
 
 /* One process. Its C stack is the runtime's; this is the interpreter's part. */
@@ -54,6 +55,7 @@ struct process {
   long place;
   long stack[STACK_DEPTH];
   int depth;
+  struct process *before, *after; /* in the machine's list */
 };
 
 static void fail(const char *what, const char *detail) {
@@ -107,6 +109,13 @@ static void interpret(struct process *process) {
   }
 }
 
+static void free_process(struct process *process) {
+  struct process **to = process->before ? &process->before->after : &process->machine->processes;
+  *to = process->after;
+  if (process->after != NULL) process->after->before = process->before;
+  free(process);
+}
+
 /* Baton: `run` is a process from its beginning to its end, on a stack of its own. */
 static void run(void *guest, baton_vm *vm, uint64_t id, uintptr_t user_data) {
   struct process *process = (struct process *)user_data;
@@ -114,7 +123,7 @@ static void run(void *guest, baton_vm *vm, uint64_t id, uintptr_t user_data) {
   process->id = id;
   if (unless_killed(process) == GOES_ON) interpret(process); /* a kill may have come already */
   baton_end(vm); /* the runtime forgets the process */
-  free(process);
+  free_process(process);
 }
 
 static const struct baton_guest TABLE = {
@@ -125,6 +134,9 @@ static struct process *new_process(struct machine *machine, long place) {
   if (process == NULL) fail("no memory", "for a process");
   process->machine = machine;
   process->place = place;
+  process->after = machine->processes;
+  if (process->after != NULL) process->after->before = process;
+  machine->processes = process;
   return process;
 }
 
@@ -460,6 +472,7 @@ int main(int argc, char **argv) {
   result = baton_vm_run(machine.vm); /* until `stop` */
   if (result != 0) fail("the VM does not run", strerror(-result));
   /* Baton: -EBUSY says that a foreign call is still out. The end of the program ends it. */
-  baton_vm_free(machine.vm);
+  if (baton_vm_free(machine.vm) != 0) return 0;
+  while (machine.processes != NULL) free_process(machine.processes); /* they never continue */
   return 0;
 }

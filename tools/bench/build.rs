@@ -25,6 +25,8 @@ const CALLS_HEADER: &str = "c/calls.h";
 const CALLS_MODULE: &str = "c/calls_module.c";
 const CALLS_HOST: &str = "c/calls_host.c";
 const SLOW: &str = "c/slow.c";
+/// A library for LD_PRELOAD.
+const SQUEAK_WAIT: &str = "c/squeak_wait.c";
 
 /// The linker flags of the original main program. Compiled modules find the C API in the
 /// executable.
@@ -40,6 +42,7 @@ fn main() {
         CALLS_MODULE,
         CALLS_HOST,
         SLOW,
+        SQUEAK_WAIT,
     ] {
         println!("cargo::rerun-if-changed={source}");
     }
@@ -92,6 +95,8 @@ fn build_calls(compiler: &cc::Tool, includes: &[OsString], directory: &Path) {
         );
         compile(compiler, &directory.join(name), &words);
     }
+    let preloaded = ["-shared", "-fPIC", SQUEAK_WAIT, "-ldl"].map(OsString::from);
+    compile(compiler, &directory.join("squeak_wait.so"), &preloaded);
     let host = [CALLS, CALLS_HOST, "-pthread"].map(OsString::from);
     compile(compiler, &directory.join("calls-host"), &host);
 }

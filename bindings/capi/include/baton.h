@@ -191,10 +191,7 @@ BATON_INSIDE void baton_set_switch_hook(const baton_vm *vm, uint64_t process, in
 ** Foreign calls and native threads
 ** ======================================================= */
 
-/* From outside; returns inside, perhaps on another thread. The slow half of gate.h's
-   baton_enter. */
-BATON_OUTSIDE void baton_enter_cold(const baton_vm *vm);
-/* The same, but returns on the same thread. */
+/* As baton_enter_cold, but returns on the same thread. */
 BATON_OUTSIDE void baton_enter_cold_pinned(const baton_vm *vm);
 
 /* What became of baton_offload. */

@@ -375,6 +375,7 @@ bridge! {
 
 bridge_from_anywhere! {
     fn baton_enter_cold(vm) {
+        gate::check_thread("baton_enter");
         // SAFETY: the process is in a foreign call, whose enter has found a reason for this.
         unsafe { ForeignCall::assume(vm) }.enter_cold();
     }

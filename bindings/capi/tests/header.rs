@@ -42,6 +42,59 @@ fn it_is_cpp17_where_the_compiler_knows_cpp() {
     }
 }
 
+/// The symbols that an object needs, compiled from calls of the gate's functions.
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+fn needed(flag: &str) -> String {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let object = directory.join(format!("gate{flag}.o"));
+    let source = directory.join("gate.c");
+    let text = "#include \"baton.h\"\nint all(baton_vm *vm);\nint all(baton_vm *vm) {\n  \
+                baton_leave(vm);\n  baton_enter(vm);\n  return baton_wants_safepoint(vm);\n}\n";
+    std::fs::write(&source, text).expect("a source file");
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let compiled = Command::new(compiler)
+        .args(["-c", "-std=c11", "-O0", "-Wall", "-Wextra", "-Wpedantic"])
+        .args(["-Werror", flag, "-I"])
+        .arg(header().with_file_name(""))
+        .arg(&source)
+        .arg("-o")
+        .arg(&object)
+        .output()
+        .expect("there is a C compiler, which the build needs too");
+    let said = String::from_utf8_lossy(&compiled.stderr);
+    assert!(compiled.status.success(), "{said}");
+    let listed = Command::new("nm")
+        .args(["--undefined-only", "--format=posix"])
+        .arg(&object)
+        .output()
+        .expect("nm comes with the linker, which the build needs too");
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    let names = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| name.starts_with("baton_"));
+    names.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+fn the_gate_is_inlined_unless_a_program_does_not_want_that() {
+    assert_eq!(
+        needed("-DINLINE"),
+        "baton_enter_cold baton_gate baton_gate_mistaken"
+    );
+    assert_eq!(
+        needed("-DBATON_NO_INLINE"),
+        "baton_enter baton_leave baton_wants_safepoint"
+    );
+}
+
 /// Whether this declares a pointer to a function: a member of a structure.
 fn is_member(declaration: &str) -> bool {
     declaration

@@ -2,9 +2,10 @@
 
 mod library;
 
-use library::Program;
+use baton_harness::Program;
+use library::LIBRARY;
 
-static GUEST: Program = Program::new("guest");
+static GUEST: Program = Program::new("guest", &LIBRARY);
 
 #[test]
 fn processes_take_turns_and_the_end_of_the_vm_returns() {

@@ -2,9 +2,10 @@
 
 mod library;
 
-use library::Program;
+use baton_harness::Program;
+use library::LIBRARY;
 
-static HOST: Program = Program::new("host");
+static HOST: Program = Program::new("host", &LIBRARY);
 
 #[test]
 fn a_script_that_loops_for_ever_leaves_the_host_its_frames() {

@@ -43,7 +43,7 @@ fn declared(header: &str) -> BTreeSet<String> {
 fn the_library_has_the_functions_of_the_header() {
     let listed = Command::new("nm")
         .args(["--extern-only", "--defined-only", "--format=posix"])
-        .arg(library::built())
+        .arg(library::LIBRARY.built())
         .output()
         .expect("nm comes with the linker, which the build needs too");
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();

@@ -2,9 +2,10 @@
 
 mod library;
 
-use library::Program;
+use baton_harness::Program;
+use library::LIBRARY;
 
-static HOST: Program = Program::new("host");
+static HOST: Program = Program::new("host", &LIBRARY);
 
 #[test]
 fn a_state_without_processes_is_plain_lua() {

@@ -263,10 +263,22 @@ impl ThreadHandle {
 /// The alternate stack of the calling thread's signal handlers: installed by [`AltStack::install`],
 /// removed on drop. Must be dropped on the thread that installed it, hence neither `Send` nor
 /// `Sync`.
+///
+/// The thread keeps its memory for the next one: a host's thread installs one for each stint. Also,
+/// Valgrind 3.19 runs handlers on a stack that was removed.
 pub struct AltStack {
-    mapping: NonNull<u8>,
+    /// Set until it is dropped.
+    memory: Option<AltStackMemory>,
     previous: libc::stack_t,
     stays_on_its_thread: PhantomData<*mut ()>,
+}
+
+/// A guard page, and [`AltStack::SIZE`] bytes above it.
+struct AltStackMemory(NonNull<u8>);
+
+thread_local! {
+    /// The memory of the thread's last alternate stack.
+    static KEPT: Cell<Option<AltStackMemory>> = const { Cell::new(None) };
 }
 
 impl AltStack {
@@ -280,42 +292,51 @@ impl AltStack {
     ///
     /// When there is no memory for it, or when a handler is running on the present one (`EPERM`).
     pub fn install() -> io::Result<AltStack> {
-        let guard = memory::page_size();
-        let mapping = memory::map(guard + Self::SIZE)?;
-        // SAFETY: the pages are the first of the mapping just made.
-        let forbidden = unsafe { memory::forbid_access(mapping, guard) };
-        let result = forbidden.and_then(|()| {
-            // SAFETY: the offset lies inside the mapping of `guard + SIZE` bytes.
-            let bottom = unsafe { mapping.add(guard) };
-            exchange_alternate_stack(&libc::stack_t {
-                ss_sp: bottom.as_ptr().cast(),
-                ss_flags: 0,
-                ss_size: Self::SIZE,
-            })
-        });
-        match result {
-            Ok(previous) => Ok(AltStack {
-                mapping,
-                previous,
-                stays_on_its_thread: PhantomData,
-            }),
-            Err(error) => {
-                // SAFETY: the mapping was made above and is not in use.
-                unsafe { memory::unmap(mapping, guard + Self::SIZE) };
-                Err(error)
-            }
-        }
+        let kept = KEPT.try_with(Cell::take).ok().flatten();
+        let memory = kept.map_or_else(AltStackMemory::map, Ok)?;
+        // SAFETY: the offset lies inside the mapping of a page and `SIZE` bytes.
+        let bottom = unsafe { memory.0.add(memory::page_size()) };
+        let previous = exchange_alternate_stack(&libc::stack_t {
+            ss_sp: bottom.as_ptr().cast(),
+            ss_flags: 0,
+            ss_size: Self::SIZE,
+        })?;
+        Ok(AltStack {
+            memory: Some(memory),
+            previous,
+            stays_on_its_thread: PhantomData,
+        })
     }
 }
 
 impl Drop for AltStack {
     fn drop(&mut self) {
-        // Fails only while a handler runs on this stack; it must then stay mapped.
+        let memory = self.memory.take();
         if exchange_alternate_stack(&self.previous).is_ok() {
-            // SAFETY: the mapping is ours, and the kernel no longer uses it on this thread; no
-            // other thread ever did.
-            unsafe { memory::unmap(self.mapping, memory::page_size() + Self::SIZE) };
+            // A thread that ends keeps nothing.
+            let _ = KEPT.try_with(|kept| kept.replace(memory));
+        } else {
+            // A handler runs on this stack, which must stay mapped.
+            std::mem::forget(memory);
         }
+    }
+}
+
+impl AltStackMemory {
+    fn map() -> io::Result<AltStackMemory> {
+        let guard = memory::page_size();
+        let memory = AltStackMemory(memory::map(guard + AltStack::SIZE)?);
+        // SAFETY: the pages are the first of the mapping just made.
+        unsafe { memory::forbid_access(memory.0, guard) }?;
+        Ok(memory)
+    }
+}
+
+impl Drop for AltStackMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map`. The kernel does not use it: it was never
+        // installed, or another stack has been installed on its thread since then.
+        unsafe { memory::unmap(self.0, memory::page_size() + AltStack::SIZE) };
     }
 }
 

@@ -4,68 +4,22 @@
 
 mod harness;
 
-use harness::{baton, peer, signals};
-use std::io::{BufRead, BufReader};
+use baton_harness::Screen;
+use harness::baton;
+use harness::skip::skip;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
-/// An X server without a visible screen.
-struct Screen {
-    server: Child,
-    display: String,
-}
-
-impl Screen {
-    /// Starts one on a free display. If a program or library for it is missing, returns none and
-    /// reports that.
-    fn start() -> Option<Screen> {
-        let documents =
-            ["libsdl2-2.0-0", "libxtst6"].map(|name| Path::new("/usr/share/doc").join(name));
-        let server = Path::new("/usr/bin/Xvfb");
-        if !server.exists() || !documents.iter().all(|path| path.exists()) {
-            peer::skip(
-                "a window of SDL2",
-                "install xvfb, libsdl2-2.0-0 and libxtst6",
-            );
-            return None;
-        }
-        let mut server = Command::new(server)
-            .args([
-                "-screen",
-                "0",
-                "400x300x24",
-                "-nolisten",
-                "tcp",
-                "-noreset",
-                "-displayfd",
-                "1",
-            ])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the X server can be started");
-        let mut number = String::new();
-        let written = server.stdout.take().map(BufReader::new);
-        let read = written.and_then(|mut written| written.read_line(&mut number).ok());
-        assert!(
-            read > Some(0),
-            "the X server has ended: {:?}",
-            server.wait()
-        );
-        let display = format!(":{}", number.trim());
-        Some(Screen { server, display })
+/// Starts an X server. If a program or library for a window is missing, returns none and reports
+/// that.
+fn screen() -> Option<Screen> {
+    let what = "a window of SDL2";
+    let documents =
+        ["libsdl2-2.0-0", "libxtst6"].map(|name| Path::new("/usr/share/doc").join(name));
+    if !documents.iter().all(|path| path.exists()) {
+        skip(what, "install libsdl2-2.0-0 and libxtst6");
+        return None;
     }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // SIGTERM makes it remove its lock file. If it has ended already, there is nothing to do.
-        if matches!(self.server.try_wait(), Ok(None)) {
-            signals::send(self.server.id(), "TERM");
-        }
-        let _ = self.server.wait();
-    }
+    Screen::start(what)
 }
 
 /// Returns where the picture of a test is kept for people to look at.
@@ -85,12 +39,12 @@ fn pixel(picture: &[u8], x: usize, y: usize) -> u32 {
 }
 
 fn show_a_window_on(thread: &str) {
-    let Some(screen) = Screen::start() else {
+    let Some(screen) = screen() else {
         return;
     };
     let path = picture_of(thread);
     let outcome = baton()
-        .env("DISPLAY", &screen.display)
+        .env("DISPLAY", screen.display())
         .env("SDL_VIDEODRIVER", "x11")
         .script("ffi/window.lua")
         .arg(thread)
@@ -151,10 +105,10 @@ fn a_clock_in_a_window_sleeps_between_its_ticks_as_one_without_a_window_does() {
     let clock = || baton().script("idle/clock.lua");
     let alone = waits_of_clock(clock());
     assert!((3..=FEW).contains(&alone), "no window: {alone}");
-    let Some(screen) = Screen::start() else {
+    let Some(screen) = screen() else {
         return;
     };
-    let shown = waits_of_clock(clock().arg("window").env("DISPLAY", &screen.display));
+    let shown = waits_of_clock(clock().arg("window").env("DISPLAY", screen.display()));
     assert!(
         (3..=FEW).contains(&shown),
         "a window: {shown}, none: {alone}"

@@ -64,6 +64,9 @@ pub(crate) enum Experiment {
     /// The time of a switch: yield, channel, semaphore, spawn and join; compared with Lua's
     /// coroutines, Go, Erlang, may, Boost.Fiber
     Switch(SwitchOptions),
+    /// The time to leave a VM and to enter it again, by a guest in C: with the shared and the
+    /// static library
+    Gate(GateOptions),
     /// Thread-Metric, eight tests of a scheduler: in Rust and from Lua; compared with the bare
     /// stack switch and with peers
     ThreadMetric(ThreadMetricOptions),
@@ -156,6 +159,21 @@ pub(crate) struct SwitchOptions {
     /// Operations per run; spawn and join makes a tenth
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
     pub(crate) iterations: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GateOptions {
+    /// How often each program runs
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Pairs of leave and enter per run
+    #[arg(long, default_value_t = 9_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    pub(crate) pairs: u64,
+
+    /// Where the library is installed
+    #[arg(long, default_value = "target/libbaton", value_name = "DIRECTORY")]
+    pub(crate) prefix: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ mod cores;
 mod count;
 mod delay;
 mod fairness;
+mod gate;
 mod gilda;
 mod html;
 mod idle;
@@ -208,6 +209,7 @@ fn measure(bench: &Bench, experiment: &Experiment, arguments: Vec<String>) -> Re
         Experiment::Lua(options) if options.count => ("lua", count::run(bench, options)),
         Experiment::Lua(options) => ("lua", lua::run(bench, options)),
         Experiment::Switch(options) => ("switch", switch::run(bench, options)),
+        Experiment::Gate(options) => ("gate", gate::run(bench, options)),
         Experiment::ThreadMetric(options) => ("thread-metric", thread_metric::run(bench, options)),
         Experiment::Scale(options) => ("scale", scale::run(bench, options)),
         Experiment::Latency(options) => ("latency", latency::run(bench, options)),

@@ -7,7 +7,7 @@ use installed::{Copy, Linked, is_missing};
 
 #[test]
 fn the_template_passes_with_the_shared_library() {
-    if is_missing("pkg-config", "the template with the shared library") {
+    if is_missing("the template with the shared library") {
         return;
     }
     let template = Copy::of("template");
@@ -17,7 +17,7 @@ fn the_template_passes_with_the_shared_library() {
 
 #[test]
 fn the_template_passes_with_the_static_library() {
-    if is_missing("pkg-config", "the template with the static library") {
+    if is_missing("the template with the static library") {
         return;
     }
     let template = Copy::of("template");
@@ -27,7 +27,7 @@ fn the_template_passes_with_the_static_library() {
 
 #[test]
 fn the_forth_passes() {
-    if is_missing("pkg-config", "the Forth") {
+    if is_missing("the Forth") {
         return;
     }
     Copy::of("forth").make(Linked::Static, &["test"]);
@@ -130,7 +130,7 @@ const BEFORE_TABLE: &str = "static void nap(long microseconds);\n\
 
 #[test]
 fn each_mistake_of_a_guest_fails_its_scenario() {
-    if is_missing("pkg-config", "guests with mistakes") {
+    if is_missing("guests with mistakes") {
         return;
     }
     let template = Copy::of("template");

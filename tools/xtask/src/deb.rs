@@ -1,4 +1,5 @@
-//! `cargo xtask deb`: makes a Debian package of the interpreter, and tries it in a clean system.
+//! `cargo xtask deb`: makes a Debian package of the interpreter, and tries it in a clean system; or
+//! packages of the libraries for programs in C ([`libraries`]).
 //!
 //! dpkg-deb makes the package from a directory of files. dpkg-shlibdeps finds the dependencies from
 //! the packages of this system. So the package is for the same release of Debian as the system that
@@ -6,6 +7,8 @@
 
 pub(crate) mod clean_root;
 pub(crate) mod copyright;
+mod libraries;
+mod library_trial;
 pub(crate) mod tree;
 
 use std::fs;
@@ -33,10 +36,51 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     match words[..] {
         [] => build().map(|package| println!("{}", package.display())),
         ["--try"] => clean_root::possible().and_then(|()| build_and_try()),
+        ["--libraries", ref options @ ..] => of_libraries(options),
         _ => Err(format!(
-            "deb: expected nothing or '--try', got '{}'",
+            "deb: expected nothing, '--try' or '--libraries', got '{}'",
             words.join(" ")
         )),
+    }
+}
+
+/// Builds the packages of the libraries. With `--try`, also uses them.
+fn of_libraries(options: &[&str]) -> Outcome {
+    let mut profile = "release";
+    let mut is_tried = false;
+    for option in options {
+        match *option {
+            "--debug" => profile = "debug",
+            "--try" => is_tried = true,
+            other => {
+                return Err(format!(
+                    "deb --libraries: expected '--debug' or '--try', got '{other}'"
+                ));
+            }
+        }
+    }
+    expect_tools()?;
+    let packages = libraries::build(profile)?;
+    for package in &packages {
+        println!("{}", package.display());
+    }
+    match is_tried {
+        true => library_trial::run(&packages),
+        false => Ok(()),
+    }
+}
+
+/// Makes and tries the packages of the libraries, as a step of the tests.
+pub(crate) fn step_of_libraries(steps: &mut Steps) {
+    steps.check("Debian packages of the libraries", || {
+        of_libraries(&["--debug", "--try"])
+    });
+}
+
+fn expect_tools() -> Outcome {
+    match packages::install_missing(&[DPKG_DEV]).is_empty() {
+        true => Ok(()),
+        false => Err("deb: install the Debian package dpkg-dev".to_owned()),
     }
 }
 
@@ -56,9 +100,7 @@ fn build_and_try() -> Outcome {
 
 /// Builds the package and returns its file.
 fn build() -> Result<PathBuf, String> {
-    if !packages::install_missing(&[DPKG_DEV]).is_empty() {
-        return Err("deb: install the Debian package dpkg-dev".to_owned());
-    }
+    expect_tools()?;
     output(&mut cargo(&["build", "--release", "-p", NAME]))?;
     let program = workspace::target_directory("release").join(NAME);
 
@@ -67,7 +109,7 @@ fn build() -> Result<PathBuf, String> {
     tree.install_program(&program, PROGRAM)?;
     let depends = dependencies(&directory, &tree.path(PROGRAM))?;
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
-    let copyright = copyright::text(&copyright::linked_crates(None)?)?;
+    let copyright = copyright::text(&copyright::linked_crates(NAME, None)?)?;
     let wanted = Wanted {
         architecture: architecture.trim(),
         depends: &depends,
@@ -230,7 +272,7 @@ mod checks {
         let refused = run(&["--install".to_owned()]);
         assert_eq!(
             refused,
-            Err("deb: expected nothing or '--try', got '--install'".to_owned())
+            Err("deb: expected nothing, '--try' or '--libraries', got '--install'".to_owned())
         );
     }
 

@@ -213,7 +213,7 @@ fn pack_deb(
 
 /// The licences of everything in a program that is not ours.
 fn licences(zig: &Zig, target: &Target) -> Result<String, String> {
-    let mut text = copyright::text(&copyright::linked_crates(Some(target.triple))?)?;
+    let mut text = copyright::text(&copyright::linked_crates("baton", Some(target.triple))?)?;
     let [compiler_rt, libunwind] = zig.licences()?;
     text += "\nFiles: rust/*\nCopyright: The Rust Project contributors\n\
              License: Expat or Apache-2.0\nComment: Rust's standard library.\n";

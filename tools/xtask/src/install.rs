@@ -1,4 +1,5 @@
-//! `cargo xtask install`: installs a library for programs in C.
+//! `cargo xtask install`: installs a library for programs in C. `--destdir` puts all files below
+//! another directory, from which they are packed.
 //!
 //! | option | for | what |
 //! |---|---|---|
@@ -18,13 +19,13 @@ use crate::deb::output;
 use crate::workspace;
 
 /// A library: a crate, its names, and what else is installed.
-struct Library {
+pub(crate) struct Library {
     /// The crate, and the archive that cargo makes of it.
-    package: &'static str,
+    pub(crate) package: &'static str,
     archive: &'static str,
     /// The name for the linker's `-l` and for pkg-config.
-    name: &'static str,
-    description: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
     /// The headers' directory below `include`, as pkg-config adds it; empty: `include` itself.
     headers: &'static str,
     /// What the linker makes visible.
@@ -32,7 +33,7 @@ struct Library {
 }
 
 /// For interpreters in C.
-static RUNTIME: Library = Library {
+pub(crate) static RUNTIME: Library = Library {
     package: "baton-library",
     archive: "libbaton_library.a",
     name: "baton",
@@ -43,7 +44,7 @@ static RUNTIME: Library = Library {
 
 /// For programs that embed Lua. Lua's symbols have the version that they have in Debian's
 /// liblua5.4, so that it can take the place of that under a program that is linked with that.
-static LUA: Library = Library {
+pub(crate) static LUA: Library = Library {
     package: "baton-lua-library",
     archive: "libbaton_lua_library.a",
     name: "baton-lua",
@@ -56,10 +57,17 @@ static LUA: Library = Library {
 
 impl Library {
     /// The shared library's name, with the number that changes when old programs cannot use it.
-    fn soname(&self) -> String {
-        format!("lib{}.so.0", self.name)
+    pub(crate) fn soname(&self) -> String {
+        format!("lib{}.so.{ABI}", self.name)
+    }
+
+    fn is_for_lua(&self) -> bool {
+        std::ptr::eq(self, &LUA)
     }
 }
+
+/// The number of the shared libraries' interface.
+pub(crate) const ABI: u32 = 0;
 
 /// What a program needs beside the static library.
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
@@ -71,63 +79,78 @@ const CONFORMANCE: &str = "baton-conformance";
 const SHARED: &str = "--cfg baton_shared";
 
 /// What to install, and where.
-#[derive(Debug, PartialEq, Eq)]
-struct Plan {
-    prefix: PathBuf,
-    libraries: PathBuf,
+pub(crate) struct Plan {
+    pub(crate) library: &'static Library,
+    pub(crate) prefix: PathBuf,
+    pub(crate) libraries: PathBuf,
+    /// The directory that stands for the root of the system, if it is not that.
+    pub(crate) root: Option<PathBuf>,
     /// cargo's name of the profile, which is that of its directory, too. The debug build tells a
     /// guest's mistakes.
-    profile: &'static str,
-    is_for_lua: bool,
+    pub(crate) profile: &'static str,
 }
 
 impl Plan {
-    fn library(&self) -> &'static Library {
-        if self.is_for_lua { &LUA } else { &RUNTIME }
+    /// Where an installed file is now.
+    fn place(&self, installed: &Path) -> PathBuf {
+        match &self.root {
+            Some(root) => root.join(installed.strip_prefix("/").unwrap_or(installed)),
+            None => installed.to_owned(),
+        }
     }
 }
 
 /// Installs all, as the arguments say.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let to = plan(arguments)?;
-    let library = to.library();
+    let plan = plan(arguments)?;
+    install(&plan)?;
+    println!("{}", plan.place(&plan.prefix).display());
+    Ok(())
+}
+
+/// Builds and installs a library.
+pub(crate) fn install(to: &Plan) -> Outcome {
+    let library = to.library;
     let mut build = vec!["build", "-p", library.package];
     if to.profile == "release" {
         build.push("--release");
     }
     output(&mut cargo_with_flags(&build, SHARED, "shared"))?;
-    if !to.is_for_lua {
+    if !library.is_for_lua() {
         build.extend(["-p", CONFORMANCE]);
     }
     let said = output(cargo(&build).arg("--message-format=json-render-diagnostics"))?;
-    let headers = to.prefix.join("include").join(library.headers);
-    for (from, name) in headers_of(&to, &said)? {
+    let headers = to.place(&to.prefix.join("include").join(library.headers));
+    for (from, name) in headers_of(library, &said)? {
         copy(&from, &headers.join(name))?;
     }
     let built = workspace::target_directory(to.profile);
+    let libraries = to.place(&to.libraries);
     let archive = format!("lib{}.a", library.name);
-    copy(&built.join(library.archive), &to.libraries.join(archive))?;
+    copy(&built.join(library.archive), &libraries.join(archive))?;
     let shared = workspace::target_directory("shared").join(to.profile);
-    link(library, &shared.join(library.archive), &to.libraries)?;
-    if !to.is_for_lua {
-        program(&built.join(CONFORMANCE), &to.prefix.join("bin"))?;
+    link(library, &shared.join(library.archive), &libraries)?;
+    if !library.is_for_lua() {
+        program(&built.join(CONFORMANCE), &to.place(&to.prefix.join("bin")))?;
     }
     for (file, text) in descriptions(library, &to.prefix, &to.libraries) {
-        write(&to.libraries.join("pkgconfig").join(file), &text)?;
+        write(&libraries.join("pkgconfig").join(file), &text)?;
     }
-    println!("{}", to.prefix.display());
     Ok(())
 }
 
 /// The headers, and their names where they are installed. `said` is what cargo said of the build.
-fn headers_of(plan: &Plan, said: &str) -> Result<Vec<(PathBuf, &'static str)>, String> {
+fn headers_of(library: &Library, said: &str) -> Result<Vec<(PathBuf, &'static str)>, String> {
     let of = |directory: &Path, names: &[&'static str]| {
         let file = |&name| (directory.join(name), name);
         names.iter().map(file).collect::<Vec<_>>()
     };
-    if !plan.is_for_lua {
+    if !library.is_for_lua() {
         let directory = workspace::root().join("bindings/capi/include");
-        return Ok(of(&directory, &["baton.h", "baton/guest.h"]));
+        return Ok(of(
+            &directory,
+            &["baton.h", "baton/guest.h", "baton/inline.h"],
+        ));
     }
     let own = workspace::root().join("guests/lua/include");
     let lua = output_of_build_script(said, "guests/lua#")
@@ -154,19 +177,21 @@ fn output_of_build_script(said: &str, package: &str) -> Option<PathBuf> {
 }
 
 fn plan(arguments: &[String]) -> Result<Plan, String> {
-    let (mut prefix, mut libraries, mut is_for_lua) = (None, None, false);
+    let (mut prefix, mut libraries, mut root) = (None, None, None);
+    let mut library = &RUNTIME;
     let mut profile = "release";
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
         let place = match option.as_str() {
             "--prefix" => &mut prefix,
             "--libdir" => &mut libraries,
+            "--destdir" => &mut root,
             "--debug" => {
                 profile = "debug";
                 continue;
             }
             "--lua" => {
-                is_for_lua = true;
+                library = &LUA;
                 continue;
             }
             other => return Err(format!("install: unknown argument '{other}'")),
@@ -180,10 +205,11 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
     }
     let prefix = prefix.ok_or("install: --prefix DIR expected")?;
     Ok(Plan {
+        library,
         libraries: libraries.unwrap_or_else(|| prefix.join("lib")),
         prefix,
+        root,
         profile,
-        is_for_lua,
     })
 }
 
@@ -277,30 +303,33 @@ fn write_bytes(to: &Path, bytes: &[u8]) -> Outcome {
 mod checks {
     use super::*;
 
+    fn planned(arguments: &[&str]) -> Result<Plan, String> {
+        let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+        plan(&arguments)
+    }
+
     #[test]
     fn a_prefix_is_needed_and_the_library_directory_follows_it() {
-        let of = |arguments: &[&str]| {
-            let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
-            plan(&arguments)
-        };
-        assert!(of(&[]).is_err());
-        assert!(of(&["--prefix"]).is_err());
-        assert!(of(&["--elsewhere", "/opt"]).is_err());
-        let planned = |prefix: &str, libraries: &str, profile| {
-            Ok(Plan {
-                prefix: prefix.into(),
-                libraries: libraries.into(),
-                profile,
-                is_for_lua: false,
-            })
-        };
-        assert_eq!(
-            of(&["--prefix", "/opt"]),
-            planned("/opt", "/opt/lib", "release")
-        );
-        assert!(of(&["--lua", "--prefix", "/opt"]).is_ok_and(|plan| plan.is_for_lua));
-        let all = ["--debug", "--prefix", "/opt", "--libdir", "/lib64"];
-        assert_eq!(of(&all), planned("/opt", "/lib64", "debug"));
+        assert!(planned(&[]).is_err());
+        assert!(planned(&["--prefix"]).is_err());
+        assert!(planned(&["--elsewhere", "/opt"]).is_err());
+        let usual = planned(&["--prefix", "/opt"]).expect("a plan");
+        assert_eq!(usual.libraries, Path::new("/opt/lib"));
+        assert_eq!(usual.profile, "release");
+        assert!(!usual.library.is_for_lua());
+        let all = ["--debug", "--lua", "--prefix", "/opt", "--libdir", "/lib64"];
+        let other = planned(&all).expect("a plan");
+        assert_eq!(other.libraries, Path::new("/lib64"));
+        assert_eq!(other.profile, "debug");
+        assert!(other.library.is_for_lua());
+    }
+
+    #[test]
+    fn files_go_below_another_root_and_keep_their_names() {
+        let staged = planned(&["--prefix", "/usr", "--destdir", "/tmp/x"]).expect("a plan");
+        assert_eq!(staged.prefix, Path::new("/usr"));
+        let place = staged.place(&staged.libraries);
+        assert_eq!(place, Path::new("/tmp/x/usr/lib"));
     }
 
     #[test]

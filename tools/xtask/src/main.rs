@@ -62,14 +62,18 @@ usage: cargo xtask <command>
                           reference pages
   deb [--try]             make a Debian package of the interpreter; --try installs it in a
                           clean system
+  deb --libraries [--debug] [--try]
+                          make Debian packages of the libraries for programs in C; --try builds
+                          and runs programs with them; --debug: as for install
   dist [--target ARCHITECTURE] [--twice]
                           make archives and packages for Debian, pip and npm that run with an
                           older C library, and try them; --target: for x86_64 or aarch64 only;
                           --twice: build again, and compare every byte
-  install --prefix DIR [--libdir DIR] [--debug] [--lua]
+  install --prefix DIR [--libdir DIR] [--destdir DIR] [--debug] [--lua]
                           install the library for interpreters in C: headers, libbaton.a,
                           libbaton.so.0, what pkg-config needs, and baton-conformance;
                           --lua: instead, the library for programs that embed Lua;
+                          --destdir: put the files below DIR, to be packed;
                           --debug: a build that ends the program at a guest's mistakes
   mutants [--only TEXT] [--shard K/N]
                           put faults into the sources, each of which a test must notice;

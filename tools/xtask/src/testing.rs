@@ -90,7 +90,7 @@ const ON_RELEASE: [&str; 21] = [
 /// The steps that the usual run leaves out, for its last lines.
 const ONLY_IN_ALL: &str = "the tests of the benches; the tests again as a release, with the \
                            fallbacks for old kernels, and with those for \
-                           other systems; the Debian package and the archive of files, made and \
+                           other systems; the Debian packages and the archive of files, made and \
                            tried";
 
 /// The extent of a run.
@@ -229,6 +229,7 @@ fn run_all(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     release(run, &prepared);
     dist::step(&mut run.steps);
     deb::step(&mut run.steps);
+    deb::step_of_libraries(&mut run.steps);
     for (step, flags, directory) in [
         ("fallbacks for old kernels", OLD_KERNELS, "fallbacks"),
         ("fallbacks for other systems", OTHER_SYSTEMS, "portable"),

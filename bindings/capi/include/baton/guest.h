@@ -174,6 +174,14 @@ BATON_OUTSIDE void baton_enter(const baton_vm *vm);
 /* Whether the runtime asks the running process for baton_safepoint. Cheap. */
 BATON_INSIDE int baton_wants_safepoint(const baton_vm *vm);
 
+/* baton/inline.h has these three as a few instructions. What follows is for it. */
+
+/* From outside; returns inside, perhaps on another thread. The slow half of baton_enter. */
+BATON_OUTSIDE void baton_enter_cold(const baton_vm *vm);
+/* A baton_enter (`enters`) from inside, or a baton_leave from outside. In debug builds of the
+   library it ends the program with a message. Otherwise it does nothing. */
+BATON_ANY_THREAD void baton_gate_mistaken(const baton_vm *vm, int enters);
+
 /* }====================================================== */
 
 /* {======================================================
@@ -205,6 +213,8 @@ BATON_SIGNAL_HANDLER void baton_waker_wake(const struct baton_waker *waker);
 BATON_ANY_THREAD void baton_waker_free(struct baton_waker *waker);
 
 /* }====================================================== */
+
+#include "inline.h"
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,5 @@
-//! The gate as functions, with messages for mistakes in debug builds; and the calling process.
+//! The gate as functions, which `baton/inline.h` replaces where it can, with messages for mistakes
+//! in debug builds; and the calling process.
 
 use super::process;
 use baton_core::vm::{ForeignCall, Inside, Vm};
@@ -78,19 +79,25 @@ pub(crate) fn check_return_of_run() {
     }
 }
 
+/// In debug builds, checks that the calling thread runs a process.
+#[inline(always)]
+pub(super) fn check_thread(function: &str) {
+    if cfg!(debug_assertions) && gate::here().carrier().is_none() {
+        mistake(&format!(
+            "{function} was called by a thread that runs no process; expected a thread of the VM; \
+             wake processes by a baton_waker from other threads"
+        ));
+    }
+}
+
 /// In debug builds, checks that the calling thread runs a process that is inside, or outside.
 #[inline(always)]
 fn check(function: &str, is_inside: bool) {
     if !cfg!(debug_assertions) {
         return;
     }
+    check_thread(function);
     let here = gate::here();
-    if here.carrier().is_none() {
-        mistake(&format!(
-            "{function} was called by a thread that runs no process; expected a thread of the VM; \
-             wake processes by a baton_waker from other threads"
-        ));
-    }
     let is_even = here.value() & 1 == 0;
     if is_even && !is_inside {
         mistake(&format!(
@@ -117,6 +124,13 @@ bridge_from_anywhere! {
         check("baton_enter", false);
         // SAFETY: the guest is outside, in the process that has left.
         let _inside = unsafe { ForeignCall::assume(vm) }.enter();
+    }
+
+    fn baton_gate_mistaken(_vm, enters: c_int) {
+        match enters {
+            0 => check("baton_leave", true),
+            _ => check("baton_enter", false),
+        }
     }
 
     fn baton_wants_safepoint(_vm) -> c_int {

@@ -157,7 +157,9 @@ extern "C" fn baton_shared_close_from_outside(channel: &CSharedChannel) {
 }
 
 bridge! {
-    fn baton_shared_send(vm, channel: &CSharedChannel, message: usize, timeout: i64) -> CWake {
+    fn baton_shared_send(
+        vm, channel: &CSharedChannel, message: *mut c_void, timeout: i64
+    ) -> CWake {
         let message = channel.message(message as u64);
         let (reason, back) = vm.send_shared(&channel.channel, message, deadline(timeout));
         wake_of(reason, back)
@@ -168,7 +170,7 @@ bridge! {
         wake_of(reason, message)
     }
 
-    fn baton_shared_give_back(vm, channel: &CSharedChannel, message: usize) {
+    fn baton_shared_give_back(vm, channel: &CSharedChannel, message: *mut c_void) {
         vm.give_back_shared(&channel.channel, channel.message(message as u64));
     }
 

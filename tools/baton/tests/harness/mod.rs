@@ -17,7 +17,6 @@ pub(crate) mod program;
 pub(crate) mod readers;
 pub(crate) mod screen;
 pub(crate) mod signals;
-pub(crate) mod skip;
 mod stream;
 mod threads;
 pub(crate) mod trace;
@@ -30,6 +29,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+pub(crate) use baton_harness::skip;
 use stream::Stream;
 use threads::Threads;
 pub(crate) use threads::Work;

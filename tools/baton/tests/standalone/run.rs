@@ -17,8 +17,6 @@ mod program;
 #[path = "../harness/signals.rs"]
 #[allow(dead_code)] // each test binary uses its own part
 pub(crate) mod signals;
-#[path = "../harness/skip.rs"]
-mod skip;
 
 /// The time limit of a program; one that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -36,7 +34,7 @@ pub(crate) fn reference() -> Option<PathBuf> {
         .map(|directory| directory.join("lua5.4"))
         .find(|program| program.is_file());
     if found.is_none() {
-        skip::skip("likeness to stock lua", "install lua5.4");
+        baton_harness::skip::skip("likeness to stock lua", "install lua5.4");
     }
     found
 }

@@ -2,9 +2,10 @@
 
 /// The experiments in the order of `all`. Each is a command line: its name, and options that
 /// make it quick.
-const EVERY_EXPERIMENT: [&str; 20] = [
+const EVERY_EXPERIMENT: [&str; 21] = [
     "lua --rounds 1 --programs n_queens,pcall_loop --small",
     "switch --rounds 1 --iterations 1000",
+    "gate --rounds 1 --pairs 1000",
     "thread-metric --rounds 1 --seconds 0.05",
     "scale --rounds 1 --max 200",
     "latency --seconds 0.2",

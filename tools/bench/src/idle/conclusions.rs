@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::BATON;
 use super::waiting::{ArmAndCase, Used};
+use super::{BATON, squeak};
 use crate::chart::{Bars, Chart};
 use crate::command_line::IdleOptions;
 use crate::contest::{Arm, Case, Results};
@@ -241,6 +241,7 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
         }
     }
     verdicts.extend(against_designs(results));
+    verdicts.extend(squeak::verdict(results));
     verdicts
 }
 

@@ -7,6 +7,7 @@
 
 mod conclusions;
 mod energy;
+mod squeak;
 mod waiting;
 
 use std::time::Duration;
@@ -84,6 +85,7 @@ fn arms(bench: &Bench) -> Result<Vec<Arm>> {
         });
     }
     arms.extend(peers::OPENSMALLTALK.map(|(peer, design)| peer.arm(&peers, &[design, "idle"])));
+    arms.extend(squeak::arms(bench.directory()));
     Ok(arms)
 }
 

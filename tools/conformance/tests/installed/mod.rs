@@ -2,56 +2,23 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Set by `cargo xtask test`: a file whose lines it prints at the end.
-const SKIPPED_LIST: &str = "BATON_SKIPPED_LIST";
+use baton_harness::{Checker, finish, installed, place, repository, skip, succeed};
 
-/// Whether a program is missing. If so, reports that `what` was not tested. In CI that is an error.
-pub(crate) fn is_missing(program: &str, what: &str) -> bool {
-    let version = Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status();
-    if version.is_ok_and(|status| status.success()) {
-        return false;
-    }
-    let line = format!("{what}: install {program}\n");
-    assert!(std::env::var_os("CI").is_none(), "{line}");
-    // Nothing better can be done if stderr is closed.
-    let _ = write!(std::io::stderr(), "SKIPPED: {line}");
-    if let Some(list) = std::env::var_os(SKIPPED_LIST) {
-        let list = OpenOptions::new().append(true).open(list);
-        list.and_then(|mut list| list.write_all(line.as_bytes()))
-            .expect("the list of what was skipped can be written");
-    }
-    true
+/// Whether pkg-config is missing. If so, reports that `what` was not tested.
+pub(crate) fn is_missing(what: &str) -> bool {
+    skip::is_missing(&["pkg-config", "--version"], "pkg-config", what)
 }
 
 /// The directory of the debug build, installed once for a test program.
 fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
-    PREFIX.get_or_init(|| {
-        let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
-        // Tests are built by one program that holds no lock any more, so this cargo can build.
-        let mut install = Command::new(env!("CARGO"));
-        install
-            .args(["run", "--offline", "--quiet", "-p", "xtask", "--"])
-            .args(["install", "--debug", "--prefix"])
-            .arg(&prefix)
-            .current_dir(repository());
-        succeed(&mut install);
-        prefix
-    })
-}
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    PREFIX.get_or_init(|| installed::prefix(place!(), &[]))
 }
 
 /// Which library a guest is linked with.
@@ -124,31 +91,24 @@ impl Copy {
         said(command.current_dir(&self.0))
     }
 
-    /// Plays scenarios with a guest that another program runs, if `runner` is not empty. All must
-    /// pass.
+    /// Plays scenarios with a guest that is checked meanwhile. All must pass.
     pub(crate) fn play_with(
         &self,
-        runner: &[&str],
-        limit: &str,
+        checker: Checker,
         scenarios: &[&str],
         program: &str,
         ending: &str,
     ) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton-conformance"));
-        command.args(["--limit", limit]);
+        command.args(["--limit", "150"]);
         for scenario in scenarios {
             command.args(["--only", scenario]);
         }
         command
-            .args(runner)
+            .args(checker.runner())
             .arg(format!("./{program}"))
             .arg(format!("scenarios/{{}}.{ending}"));
-        self.run(&mut command);
-    }
-
-    /// Runs a command in the directory. Returns its status, and all that is said.
-    pub(crate) fn attempt(&self, command: &mut Command) -> (Option<i32>, String) {
-        said(command.current_dir(&self.0))
+        self.run(checker.prepare(&mut command));
     }
 
     pub(crate) fn needs_the_shared_library(&self, program: &str) -> bool {
@@ -163,13 +123,8 @@ pub(crate) fn play(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 fn said(command: &mut Command) -> (Option<i32>, String) {
-    let output = command.output().expect("the suite starts");
-    (output.status.code(), all_of(&output))
-}
-
-fn all_of(output: &Output) -> String {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    text(&output.stdout) + &text(&output.stderr)
+    let (output, said) = finish(command);
+    (output.status.code(), said)
 }
 
 /// Makes pkg-config and the shell find what is installed.
@@ -177,14 +132,6 @@ fn with_installed(command: &mut Command) -> &mut Command {
     let programs = prefix().join("bin");
     let path = std::env::var("PATH").unwrap_or_default();
     command
-        .env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"))
+        .env("PKG_CONFIG_PATH", installed::descriptions(prefix()))
         .env("PATH", format!("{}:{path}", programs.display()))
-}
-
-#[track_caller]
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().expect("the command starts");
-    let said = all_of(&output);
-    assert!(output.status.success(), "{command:?}: {said}");
-    said
 }

@@ -7,8 +7,6 @@ mod heap;
 mod openmetrics;
 mod perfetto;
 mod pprof;
-#[path = "../../../baton/tests/harness/skip.rs"]
-mod skip;
 mod speedscope;
 mod svg;
 
@@ -19,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use baton_formats::profile::{Frame, Labels, Measure, Profile};
+use baton_harness::skip;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 

@@ -20,14 +20,14 @@ pub(crate) struct Linked {
     directory: PathBuf,
 }
 
-/// All crates by other authors that are linked into the interpreter for a target of rustc; `None`:
-/// for this system.
-pub(crate) fn linked_crates(target: Option<&str>) -> Result<Vec<Linked>, String> {
+/// All crates by other authors that are linked into a package of this workspace for a target of
+/// rustc; `None`: for this system.
+pub(crate) fn linked_crates(package: &str, target: Option<&str>) -> Result<Vec<Linked>, String> {
     let described = output(&mut cargo(&["metadata", "--format-version", "1"]))?;
     let metadata: Value =
         serde_json::from_str(&described).map_err(|why| format!("cargo metadata: {why}"))?;
     // cargo tree selects the crates for this system and these features.
-    let mut tree = cargo(&["tree", "-p", "baton", "-e", "normal"]);
+    let mut tree = cargo(&["tree", "-p", package, "-e", "normal"]);
     tree.args(["--prefix", "none", "--no-dedupe"]);
     if let Some(target) = target {
         tree.args(["--target", target]);
@@ -99,8 +99,13 @@ impl Linked {
     }
 }
 
-/// The copyright file in Debian's machine-readable format (DEP-5).
+/// The copyright file in Debian's machine-readable format (DEP-5), for something with Lua in it.
 pub(crate) fn text(linked: &[Linked]) -> Result<String, String> {
+    text_with(linked, true)
+}
+
+/// The copyright file, for something that may have Lua in it.
+pub(crate) fn text_with(linked: &[Linked], has_lua: bool) -> Result<String, String> {
     let root = workspace::root();
     let mit = fs::read_to_string(root.join("LICENSE-MIT"))
         .map_err(|why| format!("LICENSE-MIT: {why}"))?;
@@ -111,10 +116,12 @@ pub(crate) fn text(linked: &[Linked]) -> Result<String, String> {
     let mut text = format!(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
          Upstream-Name: Baton\n\n\
-         Files: *\nCopyright: {holder}\nLicense: Expat or Apache-2.0\n\n\
-         Files: lua/*\nCopyright: 1994-2025 Lua.org, PUC-Rio\nLicense: Expat\n\
-         Comment: Lua is compiled into the program.\n"
+         Files: *\nCopyright: {holder}\nLicense: Expat or Apache-2.0\n"
     );
+    if has_lua {
+        text += "\nFiles: lua/*\nCopyright: 1994-2025 Lua.org, PUC-Rio\nLicense: Expat\n\
+                 Comment: Lua is compiled into the program.\n";
+    }
     for one in linked {
         let holders = match one.authors.is_empty() {
             true => format!("the authors of {}", one.name),
@@ -165,7 +172,7 @@ mod checks {
 
     #[test]
     fn every_linked_crate_is_named_and_brings_its_notice() {
-        let linked = linked_crates(None).expect("cargo knows the crates");
+        let linked = linked_crates("baton", None).expect("cargo knows the crates");
         assert!(linked.iter().any(|one| one.name == "libc"));
         assert!(
             linked.iter().all(|one| !one.name.starts_with("baton")),

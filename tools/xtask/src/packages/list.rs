@@ -44,6 +44,11 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
         probe: Probe::Program("pkg-config", "--version"),
         needed_by: "the tests of guests in C with the installed library",
     },
+    Package {
+        name: "valgrind",
+        probe: Probe::Program("valgrind", "--version"),
+        needed_by: "the tests of programs in C under memcheck",
+    },
     module("lua-argparse", "argparse"),
     module("lua-bitop", "bit"),
     module("lua-cliargs", "cliargs"),
