@@ -157,8 +157,8 @@ fn a_job_that_kills_its_program_takes_no_other_one_to_the_dead() {
     outcome.succeeds().quietly().wrote("100\tnil\n");
 }
 
-/// If it did, most of these jobs would be done before the server knows of one. If it was killed then,
-/// or if their time to acknowledge was over, all of them would be done again.
+/// If it did, most of these jobs would be done before the server knows of one. If it was killed
+/// then, or if their time to acknowledge was over, all of them would be done again.
 #[test]
 fn a_program_does_not_receive_on_while_the_server_is_late_with_the_ends_of_its_jobs() {
     let Some(server) = Server::start() else {
