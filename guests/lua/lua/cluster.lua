@@ -12,6 +12,7 @@ local ANSWER, REFUSAL, MESSAGE, ENTRY, ONLINE, CLOSED = 1, 2, 3, 4, 5, 6 -- kind
 local FULL_PAUSE = 0.001 -- seconds until a command is tried again for which there was no room
 local CONNECT_PATIENCE = 30 -- seconds
 local MOST_MESSAGES = 1024
+local MOST_SPARE = 4096 -- waiters that are kept to be used again
 local NAME = "^[%w_-]+$"
 
 local methods = {}
@@ -164,6 +165,8 @@ end
 core.submit = submit
 
 local new_ticket, new_event, current = engine.ticket, process.event, process.current
+-- In C, so that no other process can come between.
+local insert, remove = table.insert, table.remove
 
 -- A process that waits for an answer. What happens to an answer for which nobody waits any more,
 -- `unwanted` decides.
@@ -180,17 +183,36 @@ local Waiter = {
   end,
 }
 
+-- A waiter that waits for nothing yet. One whose answer was read may be used again, as making one
+-- costs more than all else that a command does here.
+local function new_waiter(state)
+  -- It has all its fields now, so that it need not grow.
+  return remove(state.spare)
+    or setmetatable({
+      state = state, ticket = 0, answered = new_event(), process = false, unwanted = false,
+      on_answer = false, is_taken = false, kind = false, text = false, payload = false,
+      first = false, second = false,
+    }, Waiter)
+end
+
+-- Lets an answer of core.ask be used again, when it was read.
+function core.spare(waiter)
+  local spare = waiter.state.spare
+  if #spare >= MOST_SPARE then return end
+  waiter.text, waiter.payload, waiter.process = false, false, false
+  waiter.is_taken, waiter.kind = false, false
+  waiter.answered:clear()
+  insert(spare, waiter)
+end
+
 -- Sends a command and waits for its answer: a record with `payload`, `text` and two numbers. Else
 -- returns nil and why.
 function core.ask(state, timeout, options, kind, ...)
   local ticket = new_ticket()
-  -- It has all its fields now, so that it need not grow.
-  local waiter <close> = setmetatable({
-    state = state, ticket = ticket, answered = new_event(), process = current(),
-    unwanted = options and options.unwanted,
-    on_answer = options and options.on_answer,
-    is_taken = false, kind = false, text = false, payload = false, first = false, second = false,
-  }, Waiter)
+  local waiter <close> = new_waiter(state)
+  waiter.ticket, waiter.process = ticket, current()
+  waiter.unwanted = options and options.unwanted
+  waiter.on_answer = options and options.on_answer
   state.waiting[ticket] = waiter
   local done, why = submit(state, kind, ticket, ...)
   if done then done, why = waiter.answered:wait(timeout) end
@@ -339,7 +361,7 @@ local cluster = {}
 function cluster.connect(options)
   options = check_options(2, 1, "connect", options, OPTIONS)
   local state = {
-    waiting = {}, listeners = {}, holders = {}, name = options.name or "",
+    waiting = {}, spare = {}, listeners = {}, holders = {}, name = options.name or "",
     wake = process.event(),
     over = process.event(),
     online = process.event(),

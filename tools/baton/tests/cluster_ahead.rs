@@ -1,7 +1,9 @@
-//! Tests what becomes of jobs that were fetched ahead when their program ends.
+//! Tests what becomes of jobs that were fetched ahead when their program ends, and that a program
+//! receives no more of them than the server can handle.
 
 mod harness;
 
+use harness::between::Between;
 use harness::nats::Server;
 use harness::{Outcome, Run, baton};
 use std::time::{Duration, Instant};
@@ -153,4 +155,44 @@ fn a_job_that_kills_its_program_takes_no_other_one_to_the_dead() {
     }
     let outcome = program(&server, &code).run();
     outcome.succeeds().quietly().wrote("100\tnil\n");
+}
+
+/// If it did, most of these jobs would be done before the server knows of one. If it was killed
+/// then, or if their time to acknowledge was over, all of them would be done again.
+#[test]
+fn a_program_does_not_receive_on_while_the_server_is_late_with_the_ends_of_its_jobs() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    send_all(&server);
+    let between = Between::start(server.port());
+    let code = format!(
+        "io.stdout:setvbuf 'no'
+        local seen, count = {{}}, 0
+        local function do_one(job)
+            assert(not seen[job.value], 'it came twice')
+            seen[job.value], count = true, count + 1
+            job:done()
+        end
+        for job in function() return q:receive(1) end do do_one(job) end
+        print(count)
+        io.read()
+        while count < {JOBS} do do_one(assert(q:receive(20))) end
+        print(count)"
+    );
+    let program = program(&server, &code).env("NATS_URL", between.url());
+    let mut program = program.open_stdin().start();
+    program.await_stdout("\n");
+    between.let_go();
+    program.write_stdin("\n");
+    let outcome = program.finish();
+    outcome.succeeds().quietly();
+    let counts: Vec<u64> = outcome
+        .stdout
+        .lines()
+        .map(|line| line.parse().expect("a number of jobs"))
+        .collect();
+    assert!((1..JOBS / 2).contains(&counts[0]), "{counts:?}");
+    assert_eq!(counts[1..], [JOBS]);
+    await_stored(&server, 0);
 }

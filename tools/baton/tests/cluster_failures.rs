@@ -19,7 +19,7 @@ fn program(url: &str, options: &str, code: &str) -> Run {
     baton().env("NATS_URL", url).code(&format!("{head}{code}"))
 }
 
-/// What a program prints whose connection is refused.
+/// What a program prints whose connection is refused: one line.
 fn refusal(url: &str, options: &str) -> String {
     let code = format!(
         "print(require('baton.cluster').connect {{ url = os.getenv 'NATS_URL', {options} }})"
@@ -27,6 +27,7 @@ fn refusal(url: &str, options: &str) -> String {
     let outcome = baton().env("NATS_URL", url).code(&code).run();
     outcome.succeeds().quietly();
     assert!(outcome.stdout.starts_with("nil\t"), "{outcome}");
+    assert_eq!(outcome.stdout.lines().count(), 1, "{outcome}");
     outcome.stdout
 }
 

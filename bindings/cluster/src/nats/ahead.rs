@@ -29,7 +29,7 @@
 //! and for at most a quarter of its time to acknowledge. Then it goes back. `take` refuses one that
 //! is twice as old, as it is when the whole program stood still.
 //!
-//! **How many** (`Pace`): at most as many as this program has received in the last [`SPAN`], at
+//! **How many** (`Pace`): at most as many as this program has received in the last `SPAN`, at
 //! most `prefetch`, and at most [`MOST_BYTES`] together. So a program whose jobs are long fetches
 //! none, and the others get them.
 //!
@@ -41,6 +41,7 @@
 //! of the place is free, `take` wakes the thread by a `Notify`, which keeps a wake-up that finds
 //! nobody. The thread counts the free places after it was woken.
 
+use super::recent::{Count, Recent};
 use crate::command::QueueOptions;
 use crate::event::Answer;
 use std::collections::VecDeque;
@@ -50,9 +51,6 @@ use tokio::sync::Notify;
 
 /// For how long a job is ready at most.
 const STALE: Duration = Duration::from_millis(500);
-
-/// The time in which received jobs are counted.
-const SPAN: Duration = Duration::from_millis(100);
 
 /// For how long jobs are fetched one by one after one that had its last try.
 const ALONE: Duration = Duration::from_secs(1);
@@ -246,46 +244,31 @@ impl Ahead {
     }
 }
 
-/// How fast a program receives jobs. It counts in two halves of [`SPAN`], the present one and the
-/// one before.
+/// How fast a program receives jobs.
 #[derive(Debug)]
 struct Pace {
     most: usize,
-    began: Instant,
-    present: Count,
-    before: Count,
+    recent: Recent,
     last: Option<Instant>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    jobs: usize,
-    bytes: usize,
 }
 
 impl Pace {
     fn new(most: usize, now: Instant) -> Pace {
         Pace {
             most,
-            began: now,
-            present: Count::default(),
-            before: Count::default(),
+            recent: Recent::new(now),
             last: None,
         }
     }
 
     fn note(&mut self, bytes: usize, now: Instant) {
-        self.turn(now);
-        self.present.jobs += 1;
-        self.present.bytes += bytes;
+        self.recent.note(1, bytes, now);
         self.last = Some(now);
     }
 
     /// How many jobs are fetched ahead.
     fn window(&mut self, now: Instant) -> usize {
-        self.turn(now);
-        let jobs = self.present.jobs + self.before.jobs;
-        let bytes = self.present.bytes + self.before.bytes;
+        let Count { jobs, bytes } = self.recent.count(now);
         let each = bytes.checked_div(jobs).unwrap_or(0).max(1);
         jobs.min(self.most).min(MOST_BYTES / each)
     }
@@ -294,17 +277,6 @@ impl Pace {
     fn is_in_use(&self, now: Instant) -> bool {
         let is_recent = |last| now.saturating_duration_since(last) < STALE;
         self.most > 0 && self.last.is_some_and(is_recent)
-    }
-
-    fn turn(&mut self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.began);
-        if elapsed >= SPAN {
-            (self.before, self.present) = (Count::default(), Count::default());
-            self.began = now;
-        } else if elapsed >= SPAN / 2 {
-            self.before = std::mem::take(&mut self.present);
-            self.began += SPAN / 2;
-        }
     }
 }
 

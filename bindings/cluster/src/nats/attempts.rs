@@ -2,11 +2,13 @@
 
 use super::Weight;
 use super::failure::Failure;
+use super::work::OpenQueue;
 use crate::command::Ticket;
 use async_nats::{Client, Message, Subscriber};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
@@ -33,6 +35,8 @@ pub(super) enum Then {
     /// The guest gets the answer, or the job is tried again.
     Send(JobToSend),
     Tell(oneshot::Sender<Result<(), Failure>>),
+    /// The ends of a queue's jobs are handled, up to this number.
+    Handled(Rc<OpenQueue>, u64),
 }
 
 /// The attempts whose acknowledgements have not come.

@@ -1,5 +1,6 @@
 //! The jobs that this program holds. While it holds one, it tells the server so, again and again.
 
+use super::attempts::Then;
 use super::requests::ATTEMPT;
 use super::sending::headers;
 use super::state::Session;
@@ -41,6 +42,23 @@ impl Session {
         self.sender.publish(job.reply.clone(), payload, None);
     }
 
+    /// Lets the server remove a job. It receives no more jobs while too many of these wait.
+    fn remove(&self, job: &HeldJob, with: &'static str) {
+        let asking = job.queue.ends.borrow_mut().note_sent();
+        let Some(number) = asking else {
+            return self.acknowledge(job, with);
+        };
+        let attempt = self.attempts.new_number();
+        let handled = Then::Handled(Rc::clone(&job.queue), number);
+        self.attempts.begin(attempt, ATTEMPT, handled);
+        let reply = self.attempts.reply_of(attempt);
+        self.sender.ask(
+            job.reply.clone(),
+            reply,
+            Bytes::from_static(with.as_bytes()),
+        );
+    }
+
     pub(super) fn put_back(&self, job: &HeldJob, delay: Duration) {
         let delay = delay.as_nanos();
         self.acknowledge(job, format!("-NAK {{\"delay\": {delay}}}"));
@@ -51,7 +69,7 @@ impl Session {
             return;
         };
         match end {
-            End::Done => self.acknowledge(&job, "+ACK"),
+            End::Done => self.remove(&job, "+ACK"),
             End::Retry(_) if job.tries >= job.queue.options.tries => {
                 self.bury(job, "it was tried too often".to_owned());
             }
@@ -72,7 +90,7 @@ impl Session {
             let subject = OpenQueue::subject_of(&job.queue.name);
             let payload = job.payload.clone();
             match session.store(subject, with, payload, ATTEMPT).await {
-                Ok(()) => session.acknowledge(&job, "+TERM"),
+                Ok(()) => session.remove(&job, "+TERM"),
                 Err(_) => session.put_back(&job, Duration::ZERO),
             }
         });
@@ -88,7 +106,7 @@ impl Session {
     /// Moves a job to the queue of dead ones. It is removed once it is stored there.
     pub(super) fn bury(self: &Rc<Self>, job: Rc<HeldJob>, why: String) {
         let Some(dead) = job.queue.options.dead.clone() else {
-            return self.acknowledge(&job, "+TERM");
+            return self.remove(&job, "+TERM");
         };
         let session = Rc::clone(self);
         self.spawn_detached(async move {
@@ -104,7 +122,7 @@ impl Session {
                 .store(subject, with, job.payload.clone(), ATTEMPT)
                 .await;
             match stored {
-                Ok(()) => session.acknowledge(&job, "+TERM"),
+                Ok(()) => session.remove(&job, "+TERM"),
                 Err(_) => session.put_back(&job, AGAIN),
             }
         });

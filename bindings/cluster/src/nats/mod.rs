@@ -12,16 +12,19 @@
 //! | `attempts`, `storing` | sending jobs, and storing other messages |
 //! | `receiving` | requests for jobs, and what comes |
 //! | `ahead` | jobs that are fetched before a process asks for them |
-//! | `jobs` | how jobs end |
+//! | `jobs`, `ends` | how jobs end, and whether the server keeps up with that |
+//! | `recent` | counts what has happened a short time ago |
 //! | `tables` | tables |
 
 mod ahead;
 mod attempts;
 mod connect;
+mod ends;
 mod failure;
 mod jobs;
 mod queues;
 mod receiving;
+mod recent;
 mod requests;
 mod sending;
 mod session;

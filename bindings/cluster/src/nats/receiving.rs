@@ -9,6 +9,8 @@
 //! after the last process has stopped asking. All replies come to one inbox, so they keep their
 //! order. What is counted is how many jobs the server still owes (`Ahead::ask`, `note_answered`),
 //! whoever they were for: a job that comes says no request's name.
+//!
+//! While the server is late with the ends of this program's jobs, nothing is asked for (`ends`).
 
 use super::ahead::Verdict;
 use super::failure::Failure;
@@ -29,6 +31,9 @@ const PULL: Duration = Duration::from_secs(30);
 
 /// How long it keeps a request for jobs that are fetched ahead.
 const PULL_AHEAD: Duration = Duration::from_millis(250);
+
+/// How soon a process that does not wait for jobs looks again whether ends are handled.
+const LATE: Duration = Duration::from_millis(1);
 
 /// How many of a request's jobs will not come, in the answer that ends the request.
 const NOT_COMING: &str = "Nats-Pending-Messages";
@@ -56,6 +61,9 @@ impl Session {
         if queue.is_closing.get() || !*self.online.borrow() {
             return;
         }
+        if queue.ends.borrow_mut().are_late(Instant::now()) {
+            return; // `note_handled` comes here again.
+        }
         let waiting = queue.waiting.borrow().len();
         let asked = queue.ahead.lock().ask(waiting, Instant::now());
         for (batch, expires) in [(asked.for_waiting, PULL), (asked.ahead, PULL_AHEAD)] {
@@ -65,6 +73,12 @@ impl Session {
                 self.sender.ask(subject, inbox, with.to_string().into());
             }
         }
+    }
+
+    /// The server has handled ends of a queue's jobs. It may have been too late with them.
+    pub(super) fn note_handled(&self, queue: &OpenQueue, number: u64) {
+        queue.ends.borrow_mut().note_handled(number, Instant::now());
+        self.pull(queue);
     }
 
     /// Begins to take what comes in reply to pull requests, until the connection ends.
@@ -174,6 +188,9 @@ impl Session {
 
     async fn receive_now(self: Rc<Self>, ticket: Ticket, queue: Rc<OpenQueue>) {
         loop {
+            while queue.ends.borrow_mut().are_late(Instant::now()) {
+                tokio::time::sleep(LATE).await;
+            }
             match self.ask_for_job(&queue).await {
                 Ok(Some(job)) if job.rest.is_none() && job.tries <= queue.options.tries => {
                     return self.answer_with(ticket, Rc::new(job));

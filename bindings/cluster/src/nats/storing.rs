@@ -12,6 +12,8 @@
 //! | a change of the connection | offline |
 //! | `Session::cancel` | none: nobody waits for it |
 //!
+//! The answers to ends of jobs come there too (`ends`). Every result counts as an answer.
+//!
 //! A job that was not stored is tried again with the same id, so a lost acknowledgement does not
 //! store it twice.
 
@@ -141,6 +143,9 @@ impl Session {
         let Some(then) = self.attempts.take_answered(reply) else {
             return;
         };
+        if let Then::Handled(queue, number) = then {
+            return self.note_handled(&queue, number);
+        }
         match (then, result(reply)) {
             (Then::Send(JobToSend { ticket, .. }), Ok(())) => {
                 let answer = Ok(Answer::default());
@@ -154,6 +159,7 @@ impl Session {
         match (then, result) {
             // Nobody may wait for it.
             (Then::Tell(tell), result) => drop(tell.send(result)),
+            (Then::Handled(queue, number), _) => self.note_handled(&queue, number),
             (Then::Send(job), Ok(())) => self.answer(job.ticket, Ok(Answer::default())),
             (Then::Send(job), Err(why)) => self.try_again(job, why),
         }

@@ -1,6 +1,7 @@
 //! Queues that this program has opened, and jobs that it holds.
 
 use super::ahead::Ahead;
+use super::ends::Ends;
 use crate::command::{QueueOptions, Ticket};
 use async_nats::{Client, Message};
 use baton_sys::forking::ForkMutex;
@@ -30,18 +31,21 @@ pub(super) struct OpenQueue {
     pub(super) waiting: RefCell<VecDeque<Ticket>>,
     /// The jobs that are fetched ahead.
     pub(super) ahead: Arc<ForkMutex<Ahead>>,
+    pub(super) ends: RefCell<Ends>,
     pub(super) is_closing: Cell<bool>,
 }
 
 impl OpenQueue {
     pub(super) fn new(name: String, options: QueueOptions, client: &Client) -> OpenQueue {
-        let ahead = Ahead::new(&options, Instant::now());
+        let now = Instant::now();
+        let ahead = Ahead::new(&options, now);
         OpenQueue {
             name,
             options,
             inbox: client.new_inbox(),
             waiting: RefCell::default(),
             ahead: Arc::new(ForkMutex::new(ahead)),
+            ends: RefCell::new(Ends::new(now)),
             is_closing: Cell::new(false),
         }
     }

@@ -175,6 +175,7 @@ function Queue.__index:send(value, options)
     timeout or -1
   )
   if not answer then return nil, why end
+  core.spare(answer)
   return true
 end
 
@@ -217,6 +218,7 @@ local function receive_from_server(queue, timeout)
     if not answer then return nil, why end
     local job =
       job_of(queue, answer.process, answer.payload, answer.text, answer.first, answer.second)
+    core.spare(answer)
     if job then return job end
   end
 end

@@ -1,8 +1,9 @@
 //! Tests of what is fetched ahead, in made-up time.
 
-use super::{ALONE, Ahead, MOST_BYTES, SPAN, STALE, Verdict};
+use super::{ALONE, Ahead, MOST_BYTES, STALE, Verdict};
 use crate::command::QueueOptions;
 use crate::event::Answer;
+use crate::nats::recent::SPAN;
 use std::time::{Duration, Instant};
 
 fn options(prefetch: usize, tries: u64) -> QueueOptions {
