@@ -185,7 +185,8 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
     steps.finish()
 }
 
-/// Runs all programs. Those that fail run once more by themselves, if that is wanted, and are named.
+/// Runs all programs. Those that fail run once more by themselves, if that is wanted.
+/// Returns the results, and the names of the programs that failed at first.
 fn run_programs(
     runs: &[ProgramRun<'_>],
     command: impl Fn(&ProgramRun<'_>) -> Command,
@@ -304,8 +305,8 @@ fn difference(SuiteResult { suite, counts, .. }: &SuiteResult) -> Option<String>
     let (left_out, listed) = (counts.left_out, left_out::of(suite.name).count());
     (left_out != listed).then(|| {
         format!(
-            "{left_out} tests of {} were left out, but left_out.rs lists {listed}: remove the names \
-             that no test has, and give whole names",
+            "{left_out} tests of {} were left out, but left_out.rs lists {listed}: remove the \
+             names that no test has, and give whole names",
             suite.name
         )
     })
