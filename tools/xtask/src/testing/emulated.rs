@@ -146,6 +146,9 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
         programs = test_programs::build(&mut build(target, wish.is_quick))?;
         Ok(())
     });
+    if programs.is_empty() {
+        return steps.finish();
+    }
     let runs: Vec<ProgramRun<'_>> = SUITES
         .iter()
         .flat_map(|suite| programs.iter().map(move |program| (suite, program)))
@@ -178,6 +181,14 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
             _ => Err(problems.join("; ")),
         }
     });
+    if !wish.is_quick && wish.for_runners.is_empty() {
+        let mut examples = cargo_test(target);
+        examples.arg("--doc");
+        steps.run(
+            &format!("examples of the documentation on {}", target.architecture),
+            &mut binfmt::with_emulator(target, emulator.trim(), &examples),
+        );
+    }
     print_table(target, &results);
     for (line, count) in &skipped.lines() {
         println!("    not tested ({count} times): {line}");
@@ -225,10 +236,7 @@ fn emulated(triple: &str) -> Result<&'static Target, String> {
 
 /// The `cargo test` command for the test programs of all suites.
 fn build(target: &Target, is_quick: bool) -> Command {
-    let mut tests = cargo(&["test", "--target", target.triple]);
-    tests.args(["--config", "profile.dev.package.'*'.opt-level=0"]);
-    let packages: BTreeSet<_> = SUITES.iter().map(|suite| suite.package).collect();
-    tests.args(packages.iter().flat_map(|package| ["-p", package]));
+    let mut tests = cargo_test(target);
     if is_quick {
         let names: BTreeSet<_> = SUITES.iter().flat_map(EmulatedSuite::quick_names).collect();
         tests.arg("--lib");
@@ -236,6 +244,15 @@ fn build(target: &Target, is_quick: bool) -> Command {
             tests.arg("--test").arg(name);
         }
     }
+    tests
+}
+
+/// A `cargo test` command for the packages of all suites.
+fn cargo_test(target: &Target) -> Command {
+    let mut tests = cargo(&["test", "--target", target.triple]);
+    tests.args(["--config", "profile.dev.package.'*'.opt-level=0"]);
+    let packages: BTreeSet<_> = SUITES.iter().map(|suite| suite.package).collect();
+    tests.args(packages.iter().flat_map(|package| ["-p", package]));
     let compiler = target.cross_compiler.unwrap_or("cc");
     let linker = target.triple.to_uppercase().replace('-', "_");
     for_target(&mut tests, target)
