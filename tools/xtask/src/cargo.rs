@@ -101,8 +101,19 @@ impl Steps {
 
     /// Runs a check that is a function of this program.
     pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> Result<(), String>) {
+        self.check_again(name, || check().map(|()| Vec::new()));
+    }
+
+    /// Runs a check that returns the names of test programs that failed, and then passed when they
+    /// ran again.
+    pub(crate) fn check_again(
+        &mut self,
+        name: &str,
+        check: impl FnOnce() -> Result<Vec<String>, String>,
+    ) {
         self.record(name, || match check() {
-            Ok(()) => Ending::Passed,
+            Ok(failed) if failed.is_empty() => Ending::Passed,
+            Ok(failed) => Ending::PassedAgain(failed),
             Err(why) => Ending::Failed(why),
         });
     }

@@ -34,6 +34,7 @@ mod races;
 mod readers;
 mod soak;
 mod stress;
+mod test_programs;
 mod testing;
 mod tidy;
 mod vsix;
@@ -52,7 +53,7 @@ usage: cargo xtask <command>
                           --all does what continuous integration does: it also tests a release,
                           all fallbacks, and Debian's Lua packages with their servers;
                           --again runs a test program that failed once more, by itself
-  test --target aarch64-unknown-linux-gnu [--quick] [-- ARGS]
+  test --target aarch64-unknown-linux-gnu [--quick] [--again] [-- ARGS]
                           run the tests of the runtime, the ffi and the interpreter under qemu;
                           --quick: without the longest, and of the interpreter only the tour
   ci                      run fmt, clippy, tidy, doc, loom, cargo-deny and typos

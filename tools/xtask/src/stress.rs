@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::Outcome;
 use run::{Placement, RunResult};
 use standstill::Clock;
-use suite::TestProgram;
+use suite::StressedProgram;
 
 /// The hidden command with which [`Load`] starts this program again.
 pub(crate) const LOAD_COMMAND: &str = "burn-until-stdin-ends";
@@ -103,7 +103,7 @@ struct Tally {
 fn repeat(
     placement: Placement,
     request: &StressOptions,
-    programs: &[TestProgram],
+    programs: &[StressedProgram],
     tally: &mut Tally,
 ) -> Outcome {
     let runs = request.runs;
@@ -181,7 +181,7 @@ type Failure = (String, String, String);
 fn run_once(
     placement: Placement,
     at_once: u32,
-    programs: &[TestProgram],
+    programs: &[StressedProgram],
     progress: &ProgressBar,
 ) -> Result<Vec<Failure>, String> {
     let next = Mutex::new(programs.iter());

@@ -12,6 +12,7 @@ mod binfmt;
 mod counts;
 mod emulated;
 mod left_out;
+mod side_by_side;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +23,7 @@ use crate::Outcome;
 use crate::cargo::{Steps, cargo, cargo_with_flags, nothing_may_be_skipped};
 use crate::packages::{self, FOR_ALL_TESTS, FOR_TESTS, Package};
 use crate::{deb, dist, readers, workspace};
+use emulated::EmulatedRun;
 
 /// The fallbacks for older kernels: the compare-and-swap VM lock and the timer descriptor. Linux
 /// with membarrier and epoll_pwait2 does not need them.
@@ -115,7 +117,7 @@ struct Wish<'a> {
     extent: Extent,
     /// Whether a test program that fails runs once more.
     is_tried_again: bool,
-    /// Set if the tests are to run for another architecture. Then the fields above do not matter.
+    /// Set if the tests are to run for another architecture. Then the extent does not matter.
     elsewhere: Option<Elsewhere<'a>>,
     for_runners: &'a [String],
 }
@@ -145,7 +147,12 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         for_runners,
     } = parse(arguments)?;
     if let Some(Elsewhere { triple, is_quick }) = elsewhere {
-        return emulated::run(triple, is_quick, for_runners);
+        let run = EmulatedRun {
+            is_quick,
+            is_tried_again,
+            for_runners,
+        };
+        return emulated::run(triple, run);
     }
     let wanted: Vec<Package> = match extent {
         Extent::Usual => FOR_TESTS.to_vec(),
@@ -199,21 +206,22 @@ fn parse(arguments: &[String]) -> Result<Wish<'_>, String> {
         for_runners,
     };
     let words: Vec<&str> = options.iter().map(String::as_str).collect();
-    if let ["--target", triple, rest @ ..] = words.as_slice()
-        && let [] | ["--quick"] = rest
-    {
-        let is_quick = !rest.is_empty();
-        wish.elsewhere = Some(Elsewhere { triple, is_quick });
-        return Ok(wish);
+    if let ["--target", triple, rest @ ..] = words.as_slice() {
+        wish.elsewhere = Some(Elsewhere {
+            triple,
+            is_quick: rest.contains(&"--quick"),
+        });
     }
-    for option in words {
+    let is_elsewhere = wish.elsewhere.is_some();
+    for option in words.into_iter().skip(if is_elsewhere { 2 } else { 0 }) {
         match option {
-            "--all" => wish.extent = Extent::All,
+            "--all" if !is_elsewhere => wish.extent = Extent::All,
+            "--quick" if is_elsewhere => {}
             "--again" => wish.is_tried_again = true,
             other => {
                 return Err(format!(
-                    "test: expected '--all', '--again', only '--target TRIPLE [--quick]', or '--' \
-                     before the test runners' arguments, got '{other}'"
+                    "test: expected '--all', '--again', '--target TRIPLE [--quick] [--again]', or \
+                     '--' before the test runners' arguments, got '{other}'"
                 ));
             }
         }
@@ -351,21 +359,7 @@ impl SkippedList {
 #[cfg(test)]
 mod checks {
     use super::*;
-
-    /// The names of the interpreter's test programs: files, and directories with a `main.rs`.
-    fn interpreter_tests() -> Vec<String> {
-        let directory = workspace::root().join("tools/baton/tests");
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.path())
-            .filter(|path| {
-                path.extension().is_some_and(|kind| kind == "rs") || path.join("main.rs").exists()
-            })
-            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-            .collect();
-        names.sort();
-        names
-    }
+    use crate::test_programs::names_in;
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
@@ -413,11 +407,11 @@ mod checks {
             ("name", "name"),
             ("--all name", "name"),
             ("--target", "--target"),
-            ("--target x --all", "--target"),
+            ("--target x --all", "--all"),
             ("--quick", "--quick"),
         ] {
             let refused = format!(
-                "test: expected '--all', '--again', only '--target TRIPLE [--quick]', or '--' \
+                "test: expected '--all', '--again', '--target TRIPLE [--quick] [--again]', or '--' \
                  before the test runners' arguments, got '{word}'"
             );
             assert_eq!(parse(&words(line)), Err(refused));
@@ -426,9 +420,14 @@ mod checks {
 
     #[test]
     fn another_architecture_is_chosen_by_its_name() {
-        for (line, is_quick) in [("--target x -- name", false), ("--target x --quick", true)] {
+        for (line, is_quick, is_tried_again) in [
+            ("--target x -- name", false, false),
+            ("--target x --quick", true, false),
+            ("--target x --again --quick", true, true),
+        ] {
             let line = words(line);
             let wish = parse(&line).expect("it is understood");
+            assert_eq!(wish.is_tried_again, is_tried_again);
             assert_eq!(
                 wish.elsewhere,
                 Some(Elsewhere {
@@ -454,7 +453,7 @@ mod checks {
 
     #[test]
     fn the_tests_that_run_more_than_once_exist() {
-        let names = interpreter_tests();
+        let names = names_in(&workspace::root().join("tools/baton"));
         for wanted in ON_FALLBACKS.into_iter().chain(ON_RELEASE) {
             let start = wanted.trim_end_matches('*');
             let is_there = |name: &String| match wanted.ends_with('*') {

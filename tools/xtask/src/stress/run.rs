@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::suite::TestProgram;
+use super::suite::StressedProgram;
 
 /// The time limit of a run. A longer run is taken to hang, as the slowest program takes seconds.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -36,15 +36,15 @@ impl Placement {
         }
     }
 
-    fn command(self, program: &TestProgram) -> Command {
+    fn command(self, program: &StressedProgram) -> Command {
         match self {
-            Self::Loaded => Command::new(&program.executable),
+            Self::Loaded => Command::new(&program.built.executable),
             Self::Pinned => {
                 let mut command = Command::new("taskset");
                 command
                     .arg("-c")
                     .arg(allowed_cpus()[0].to_string())
-                    .arg(&program.executable);
+                    .arg(&program.built.executable);
                 command
             }
         }
@@ -59,7 +59,7 @@ pub(super) enum RunResult {
 }
 
 /// Runs a test program to its end or to the time limit. An error means that it could not run.
-pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<RunResult, String> {
+pub(super) fn run(program: &StressedProgram, placement: Placement) -> Result<RunResult, String> {
     let of_program = program
         .name
         .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -78,8 +78,8 @@ pub(super) fn run(program: &TestProgram, placement: Placement) -> Result<RunResu
 
     let mut command = placement.command(program);
     command
-        .current_dir(&program.directory)
-        .env("CARGO_MANIFEST_DIR", &program.directory)
+        .current_dir(&program.built.directory)
+        .env("CARGO_MANIFEST_DIR", &program.built.directory)
         .env("RUST_TEST_THREADS", TESTS_AT_ONCE);
     command
         .stdin(Stdio::null())
@@ -150,13 +150,16 @@ fn cpus_of(list: &str) -> Vec<u32> {
 #[cfg(test)]
 mod checks {
     use super::*;
-    use std::path::PathBuf;
+    use crate::test_programs::TestProgram;
 
-    fn program(executable: &str) -> TestProgram {
-        TestProgram {
+    fn program(executable: &str) -> StressedProgram {
+        StressedProgram {
             name: executable.to_owned(),
-            executable: executable.into(),
-            directory: PathBuf::from("/"),
+            built: TestProgram {
+                target: String::new(),
+                executable: executable.into(),
+                directory: "/".into(),
+            },
         }
     }
 

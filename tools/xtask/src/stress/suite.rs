@@ -1,20 +1,14 @@
 //! Selects the test programs for `cargo xtask stress`, and builds them once.
 
-use std::path::PathBuf;
-use std::process::Stdio;
-
-use serde_json::Value;
-
 use crate::cargo::cargo;
+use crate::test_programs::{self, TestProgram};
 
-/// A built test program.
+/// A test program that is stressed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TestProgram {
+pub(super) struct StressedProgram {
     /// The crate and the target, as users see them.
     pub(super) name: String,
-    pub(super) executable: PathBuf,
-    /// The directory of its crate, where cargo would run it.
-    pub(super) directory: PathBuf,
+    pub(super) built: TestProgram,
 }
 
 /// The tests of foreign calls that use native threads.
@@ -22,26 +16,13 @@ const OF_FOREIGN_CALLS: [&str; 2] = ["callback_queue", "timed"];
 
 /// Builds the concurrent tests. They are the interpreter's test files whose name starts with
 /// `concurrency`, and the tests of the runtime and of foreign calls that use native threads.
-pub(super) fn build(release: bool) -> Result<Vec<TestProgram>, String> {
-    let mut command = cargo(&[
-        "test",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ]);
-    command.args(["-p", "baton-core", "-p", "baton-ffi", "-p", "baton"]);
+pub(super) fn build(release: bool) -> Result<Vec<StressedProgram>, String> {
+    let mut command = cargo(&["test", "-p", "baton-core", "-p", "baton-ffi", "-p", "baton"]);
     if release {
         command.arg("--release");
     }
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|why| format!("cannot start cargo: {why}"))?;
-    if !output.status.success() {
-        return Err(format!("stress: the tests do not build: {}", output.status));
-    }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let mut programs: Vec<TestProgram> = messages.lines().filter_map(concurrent_test).collect();
-    programs.sort_by(|one, other| one.name.cmp(&other.name));
+    let built = test_programs::build(&mut command).map_err(|why| format!("stress: {why}"))?;
+    let programs: Vec<StressedProgram> = built.into_iter().filter_map(stressed).collect();
     if programs
         .iter()
         .any(|program| program.name.starts_with("baton: "))
@@ -52,27 +33,18 @@ pub(super) fn build(release: bool) -> Result<Vec<TestProgram>, String> {
     }
 }
 
-/// The test program that a message of cargo announces; `None` if `stress` does not run it.
-fn concurrent_test(message: &str) -> Option<TestProgram> {
-    let message: Value = serde_json::from_str(message).ok()?;
-    if !message["profile"]["test"].as_bool()? {
-        return None;
-    }
-    let executable = PathBuf::from(message["executable"].as_str()?);
-    let directory = PathBuf::from(message["manifest_path"].as_str()?)
-        .parent()?
-        .to_path_buf();
-    let target = message["target"]["name"].as_str()?;
-    let package = match directory.file_name()?.to_str()? {
+/// The program with its name; `None` if `stress` does not run it.
+fn stressed(program: TestProgram) -> Option<StressedProgram> {
+    let target = program.target.as_str();
+    let package = match program.directory.file_name()?.to_str()? {
         "baton" if target.starts_with("concurrency") => "baton",
         "core" if !explores_by_itself(target) => "baton-core",
         "ffi" if OF_FOREIGN_CALLS.contains(&target) => "baton-ffi",
         _ => return None,
     };
-    Some(TestProgram {
+    Some(StressedProgram {
         name: format!("{package}: {target}"),
-        executable,
-        directory,
+        built: program,
     })
 }
 
@@ -86,33 +58,26 @@ fn explores_by_itself(target: &str) -> bool {
 mod checks {
     use super::*;
 
-    fn announced(directory: &str, target: &str, is_test: bool) -> Option<TestProgram> {
-        let message = serde_json::json!({
-            "reason": "compiler-artifact",
-            "manifest_path": format!("/src/{directory}/Cargo.toml"),
-            "target": { "name": target },
-            "profile": { "test": is_test },
-            "executable": "/out/program",
-        });
-        concurrent_test(&message.to_string())
+    fn of(directory: &str, target: &str) -> Option<StressedProgram> {
+        stressed(TestProgram {
+            target: target.to_owned(),
+            executable: "/out/program".into(),
+            directory: format!("/src/{directory}").into(),
+        })
     }
 
     #[test]
     fn the_interpreters_concurrency_tests_and_the_runtimes_tests_are_stressed() {
-        let program =
-            announced("tools/baton", "concurrency_channels", true).expect("a stressed program");
+        let program = of("tools/baton", "concurrency_channels").expect("a stressed program");
         assert_eq!(program.name, "baton: concurrency_channels");
-        assert_eq!(program.directory, PathBuf::from("/src/tools/baton"));
-        assert!(announced("runtime/core", "scheduler", true).is_some());
-        assert!(announced("bindings/ffi", "timed", true).is_some());
+        assert!(of("runtime/core", "scheduler").is_some());
+        assert!(of("bindings/ffi", "timed").is_some());
     }
 
     #[test]
-    fn loom_tests_other_tests_and_plain_programs_are_not() {
-        assert_eq!(announced("runtime/core", "loom_inbox", true), None);
-        assert_eq!(announced("bindings/ffi", "layout", true), None);
-        assert_eq!(announced("tools/baton", "command_line", true), None);
-        assert_eq!(announced("tools/baton", "baton", false), None);
-        assert_eq!(concurrent_test("not a message"), None);
+    fn loom_tests_and_other_tests_are_not() {
+        assert_eq!(of("runtime/core", "loom_inbox"), None);
+        assert_eq!(of("bindings/ffi", "layout"), None);
+        assert_eq!(of("tools/baton", "command_line"), None);
     }
 }

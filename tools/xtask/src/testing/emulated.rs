@@ -5,12 +5,19 @@
 //! that they start, run under the emulator (see [`binfmt`]). Programs of this machine that tests
 //! start run as they are, too.
 //!
+//! All test programs are built first, by one command. Cargo would choose other features of
+//! dependencies for each package, and build most of them several times. Then the programs run, as
+//! many at a time as there are processors: many tests wait.
+//!
 //! What an emulator cannot do is in [`left_out`]. A run fails if that list and the tests that were
 //! left out differ in number.
 
+use std::collections::BTreeSet;
 use std::process::Command;
+use std::time::Duration;
 
 use super::counts::{HEADS, TestCounts};
+use super::side_by_side::{self, Ended};
 use super::{SkippedList, binfmt, left_out};
 use crate::Outcome;
 use crate::cargo::{Steps, cargo};
@@ -18,13 +25,17 @@ use crate::deb::output;
 use crate::dist::target::{TARGETS, Target};
 use crate::dist::zig::add_target;
 use crate::packages::{self, FOR_EMULATED_TESTS};
+use crate::test_programs::{self, TestProgram};
 use crate::workspace;
 
-/// Tests of one package.
+/// Test programs of one package.
+#[derive(Debug)]
 struct EmulatedSuite {
     name: &'static str,
     package: &'static str,
-    /// The test programs: arguments of cargo's. Without any, all.
+    /// The directory of the package, in the repository.
+    directory: &'static str,
+    /// The names of the test programs; all if there are none.
     programs: &'static [&'static str],
     /// The same in a quick run.
     quick: &'static [&'static str],
@@ -35,42 +46,89 @@ struct EmulatedSuite {
 }
 
 impl EmulatedSuite {
-    const fn all(name: &'static str, package: &'static str) -> EmulatedSuite {
+    const fn all(
+        name: &'static str,
+        package: &'static str,
+        directory: &'static str,
+    ) -> EmulatedSuite {
         EmulatedSuite {
             name,
             package,
+            directory,
             programs: &[],
             quick: &[],
             quick_skips: &[],
             page: None,
         }
     }
+
+    /// Whether the program is one of the suite's.
+    fn has(&self, program: &TestProgram, is_quick: bool) -> bool {
+        let wanted = if is_quick { self.quick } else { self.programs };
+        program.directory.ends_with(self.directory)
+            && (wanted.is_empty() || wanted.contains(&program.target.as_str()))
+    }
+
+    /// The names of the programs in `tests` that a quick run needs.
+    fn quick_names(&self) -> Vec<String> {
+        if self.quick.is_empty() {
+            test_programs::names_in(&workspace::root().join(self.directory))
+        } else {
+            self.quick.iter().copied().map(str::to_owned).collect()
+        }
+    }
+
+    /// Whether a quick run runs all its tests.
+    fn is_whole_in_quick_run(&self) -> bool {
+        self.quick == self.programs && self.quick_skips.is_empty()
+    }
 }
 
+/// Those that take longest come first, so that no processor is idle at the end.
 const SUITES: [EmulatedSuite; 5] = [
-    EmulatedSuite::all("sys", "baton-sys"),
-    EmulatedSuite {
-        programs: &["--test", "stacks"],
-        quick: &["--test", "stacks"],
-        page: Some("65536"),
-        ..EmulatedSuite::all("large pages", "baton-sys")
-    },
     EmulatedSuite {
         // These compare pure functions on random input, which no processor changes. They take most
         // of the time.
         quick_skips: &["::twins::"],
-        ..EmulatedSuite::all("core", "baton-core")
+        ..EmulatedSuite::all("core", "baton-core", "runtime/core")
     },
-    EmulatedSuite::all("ffi", "baton-ffi"),
+    EmulatedSuite::all("ffi", "baton-ffi", "bindings/ffi"),
+    EmulatedSuite::all("sys", "baton-sys", "runtime/sys"),
     EmulatedSuite {
-        quick: &["--test", "tour"],
-        ..EmulatedSuite::all("interpreter", "baton")
+        programs: &["stacks"],
+        quick: &["stacks"],
+        page: Some("65536"),
+        ..EmulatedSuite::all("large pages", "baton-sys", "runtime/sys")
+    },
+    EmulatedSuite {
+        quick: &["tour"],
+        ..EmulatedSuite::all("interpreter", "baton", "tools/baton")
     },
 ];
 
-/// Runs the suites. A quick run takes only the tour of the interpreter's tests, and leaves out some
-/// long ones.
-pub(super) fn run(triple: &str, is_quick: bool, for_runners: &[String]) -> Outcome {
+/// A program, as a part of a suite.
+type ProgramRun<'a> = (&'static EmulatedSuite, &'a TestProgram);
+
+/// The results of a suite.
+struct SuiteResult {
+    suite: &'static EmulatedSuite,
+    counts: TestCounts,
+    /// The sum over its programs.
+    took: Duration,
+}
+
+/// How a run differs from a whole one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EmulatedRun<'a> {
+    /// Whether it takes only the tour of the interpreter's tests, and leaves out some long ones.
+    pub(super) is_quick: bool,
+    /// Whether a test program that fails runs once more.
+    pub(super) is_tried_again: bool,
+    pub(super) for_runners: &'a [String],
+}
+
+/// Runs the suites.
+pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
     let target = emulated(triple)?;
     let missing = packages::install_missing(FOR_EMULATED_TESTS);
     if !missing.is_empty() {
@@ -83,40 +141,83 @@ pub(super) fn run(triple: &str, is_quick: bool, for_runners: &[String]) -> Outco
     let emulator = output(Command::new("which").arg(target.emulator[0]))?;
     let skipped = SkippedList::new()?;
     let mut steps = Steps::of("test");
-    let mut all_counts = Vec::new();
-    for suite in &SUITES {
-        let mut tests = command(suite, target, is_quick, for_runners);
-        tests.env(super::SKIPPED_LIST, &skipped.file);
-        let mut tests = binfmt::with_emulator(target, emulator.trim(), &tests);
-        steps.check(
-            &format!("{} on {}", suite.name, target.architecture),
-            || {
-                let (counts, status) = TestCounts::of(&mut tests)
-                    .map_err(|why| format!("cannot start unshare: {why}"))?;
-                let is_complete = for_runners.is_empty()
-                    && (!is_quick || suite.quick == suite.programs && suite.quick_skips.is_empty());
-                let listed = left_out::of(suite.name).count();
-                let left_out = counts.left_out;
-                all_counts.push((suite, counts));
-                if !status.success() {
-                    return Err(status.to_string());
-                }
-                if is_complete && left_out != listed {
-                    return Err(format!(
-                        "{left_out} tests of {} were left out, but left_out.rs lists {listed}: \
-                     remove the names that no test has, and give whole names",
-                        suite.package
-                    ));
-                }
-                Ok(())
-            },
+    let mut programs = Vec::new();
+    steps.check(&format!("build for {}", target.architecture), || {
+        programs = test_programs::build(&mut build(target, wish.is_quick))?;
+        Ok(())
+    });
+    if programs.is_empty() {
+        return steps.finish();
+    }
+    let runs: Vec<ProgramRun<'_>> = SUITES
+        .iter()
+        .flat_map(|suite| programs.iter().map(move |program| (suite, program)))
+        .filter(|(suite, program)| suite.has(program, wish.is_quick))
+        .collect();
+    let mut results = Vec::new();
+    steps.check_again(&format!("tests on {}", target.architecture), || {
+        let command = |(suite, program): &ProgramRun<'_>| {
+            let mut tests = program.command();
+            tests
+                .args(arguments(suite, wish.is_quick))
+                .args(wish.for_runners)
+                .env(super::SKIPPED_LIST, &skipped.file);
+            if let Some(page) = suite.page {
+                tests.env("QEMU_PAGESIZE", page);
+            }
+            binfmt::with_emulator(target, emulator.trim(), for_target(&mut tests, target))
+        };
+        let (ended, failed_at_first) = run_programs(&runs, command, wish.is_tried_again)?;
+        results = sums(&runs, &ended);
+        let mut problems = failures(&runs, &ended);
+        let is_whole = |suite: &EmulatedSuite| {
+            wish.for_runners.is_empty() && (!wish.is_quick || suite.is_whole_in_quick_run())
+        };
+        for result in results.iter().filter(|result| is_whole(result.suite)) {
+            problems.extend(difference(result));
+        }
+        match problems.as_slice() {
+            [] => Ok(failed_at_first),
+            _ => Err(problems.join("; ")),
+        }
+    });
+    if !wish.is_quick && wish.for_runners.is_empty() {
+        let mut examples = cargo_test(target);
+        examples.arg("--doc");
+        steps.run(
+            &format!("examples of the documentation on {}", target.architecture),
+            &mut binfmt::with_emulator(target, emulator.trim(), &examples),
         );
     }
-    print_table(target, &all_counts);
+    print_table(target, &results);
     for (line, count) in &skipped.lines() {
         println!("    not tested ({count} times): {line}");
     }
     steps.finish()
+}
+
+/// Runs all programs. Those that fail run once more by themselves, if that is wanted.
+/// Returns the results, and the names of the programs that failed at first.
+fn run_programs(
+    runs: &[ProgramRun<'_>],
+    command: impl Fn(&ProgramRun<'_>) -> Command,
+    is_tried_again: bool,
+) -> Result<(Vec<Ended>, Vec<String>), String> {
+    let named = |run: &ProgramRun<'_>| (name(run), command(run));
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut ended = side_by_side::run_all(runs.iter().map(named).collect(), at_once)?;
+    let mut failed_at_first = Vec::new();
+    for (run, ended) in runs.iter().zip(&mut ended) {
+        if is_tried_again && !ended.status.success() {
+            failed_at_first.push(name(run));
+            *ended = side_by_side::run_all(vec![named(run)], 1)?.remove(0);
+        }
+    }
+    Ok((ended, failed_at_first))
+}
+
+fn name((suite, program): &ProgramRun<'_>) -> String {
+    format!("{}: {}", suite.name, program.target)
 }
 
 /// The target with this name, if it is one to emulate here.
@@ -133,60 +234,117 @@ fn emulated(triple: &str) -> Result<&'static Target, String> {
     }
 }
 
-/// The command that builds and runs a suite's tests.
-fn command(
-    suite: &EmulatedSuite,
-    target: &Target,
-    is_quick: bool,
-    for_runners: &[String],
-) -> Command {
-    let mut tests = cargo(&["test", "--no-fail-fast", "--target", target.triple]);
-    tests.args(["-p", suite.package]);
-    tests.args(if is_quick {
-        suite.quick
-    } else {
-        suite.programs
-    });
-    tests.arg("--");
-    for test in left_out::of(suite.name) {
-        tests.args(["--skip", test.test]);
-    }
-    for part in suite.quick_skips.iter().filter(|_| is_quick) {
-        tests.args(["--skip", part]);
-    }
-    tests.args(for_runners);
-    let compiler = target.cross_compiler.unwrap_or("cc");
-    let linker = target.triple.to_uppercase().replace('-', "_");
-    if let Some(page) = suite.page {
-        tests.env("QEMU_PAGESIZE", page);
+/// The `cargo test` command for the test programs of all suites.
+fn build(target: &Target, is_quick: bool) -> Command {
+    let mut tests = cargo_test(target);
+    if is_quick {
+        let names: BTreeSet<_> = SUITES.iter().flat_map(EmulatedSuite::quick_names).collect();
+        tests.arg("--lib");
+        for name in names {
+            tests.arg("--test").arg(name);
+        }
     }
     tests
+}
+
+/// A `cargo test` command for the packages of all suites.
+fn cargo_test(target: &Target) -> Command {
+    let mut tests = cargo(&["test", "--target", target.triple]);
+    tests.args(["--config", "profile.dev.package.'*'.opt-level=0"]);
+    let packages: BTreeSet<_> = SUITES.iter().map(|suite| suite.package).collect();
+    tests.args(packages.iter().flat_map(|package| ["-p", package]));
+    let compiler = target.cross_compiler.unwrap_or("cc");
+    let linker = target.triple.to_uppercase().replace('-', "_");
+    for_target(&mut tests, target)
         .env(format!("CARGO_TARGET_{linker}_LINKER"), compiler)
-        // For the C files of build scripts, and for tests that compile C.
-        .env("CC", compiler)
-        .env("HOST_CC", "cc")
-        // The C library for the programs, where an emulator looks for it.
-        .env("QEMU_LD_PREFIX", target.emulator.last().unwrap_or(&"/"))
         .env("CARGO_TARGET_DIR", workspace::target_directory("emulated"))
         // Optimized programs run several times faster, which matters in an emulator. They keep
-        // their assertions.
+        // their assertions. Other people's crates take longer to optimize than they run.
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_DEV_DEBUG", "none")
         .env("CARGO_INCREMENTAL", "0");
     tests
 }
 
+/// Sets what building and running for the target needs.
+fn for_target<'a>(command: &'a mut Command, target: &Target) -> &'a mut Command {
+    command
+        // For the C files of build scripts, and for tests that compile C.
+        .env("CC", target.cross_compiler.unwrap_or("cc"))
+        .env("HOST_CC", "cc")
+        // The C library for the programs, where an emulator looks for it.
+        .env("QEMU_LD_PREFIX", target.emulator.last().unwrap_or(&"/"))
+}
+
+/// The arguments of a suite's test programs.
+fn arguments(suite: &EmulatedSuite, is_quick: bool) -> Vec<&'static str> {
+    let parts = suite.quick_skips.iter().filter(|_| is_quick).copied();
+    left_out::of(suite.name)
+        .map(|test| test.test)
+        .chain(parts)
+        .flat_map(|test| ["--skip", test])
+        .collect()
+}
+
+/// The sums of each suite, in the order of [`SUITES`].
+fn sums(runs: &[ProgramRun<'_>], ended: &[Ended]) -> Vec<SuiteResult> {
+    let mut results: Vec<SuiteResult> = Vec::new();
+    for ((suite, _), ended) in runs.iter().zip(ended) {
+        if results
+            .last()
+            .is_none_or(|last| last.suite.name != suite.name)
+        {
+            results.push(SuiteResult {
+                suite,
+                counts: TestCounts::default(),
+                took: Duration::ZERO,
+            });
+        }
+        if let Some(last) = results.last_mut() {
+            last.counts += TestCounts::of(&ended.output);
+            last.took += ended.took;
+        }
+    }
+    results
+}
+
+/// The programs that have failed, with the reasons.
+fn failures(runs: &[ProgramRun<'_>], ended: &[Ended]) -> Vec<String> {
+    let pairs = runs.iter().zip(ended);
+    pairs
+        .filter(|(_, ended)| !ended.status.success())
+        .map(|(run, ended)| format!("{}: {}", name(run), ended.status))
+        .collect()
+}
+
+/// A message if not all listed tests of a suite were left out.
+fn difference(SuiteResult { suite, counts, .. }: &SuiteResult) -> Option<String> {
+    let (left_out, listed) = (counts.left_out, left_out::of(suite.name).count());
+    (left_out != listed).then(|| {
+        format!(
+            "{left_out} tests of {} were left out, but left_out.rs lists {listed}: remove the \
+             names that no test has, and give whole names",
+            suite.name
+        )
+    })
+}
+
 /// Prints how many tests of each suite passed, failed and were left out, and why.
-fn print_table(target: &Target, all_counts: &[(&EmulatedSuite, TestCounts)]) {
+fn print_table(target: &Target, results: &[SuiteResult]) {
     println!(
         "\n==> test: on {} under {}",
         target.architecture, target.emulator[0]
     );
-    println!("    {:<12}{HEADS}", "suite");
-    for (suite, counts) in all_counts {
-        println!("    {:<12}{counts}", suite.name);
+    println!("    {:<12}{HEADS}  seconds", "suite");
+    for SuiteResult {
+        suite,
+        counts,
+        took,
+    } in results
+    {
+        println!("    {:<12}{counts} {:>8.0}", suite.name, took.as_secs_f64());
     }
-    for (suite, counts) in all_counts {
+    for SuiteResult { suite, counts, .. } in results {
         for name in &counts.failures {
             println!("    failed in {}: {name}", suite.name);
         }
@@ -217,17 +375,25 @@ mod checks {
         }
     }
 
+    fn arm() -> &'static Target {
+        Target::of("aarch64").expect("it is listed")
+    }
+
     #[test]
-    fn the_command_compiles_and_finds_libraries_for_the_target() {
-        let target = Target::of("aarch64").expect("it is listed");
-        let tests = command(&SUITES[4], target, true, &["name".to_owned()]);
+    fn the_build_compiles_and_finds_libraries_for_the_target() {
+        let tests = build(arm(), true);
         let words: Vec<_> = tests
             .get_args()
             .map(|word| word.display().to_string())
             .collect();
         let line = words.join(" ");
-        assert!(line.contains("--target aarch64-unknown-linux-gnu -p baton --test tour --"));
-        assert!(line.ends_with(" name"), "{line}");
+        assert!(
+            line.contains("--target aarch64-unknown-linux-gnu "),
+            "{line}"
+        );
+        assert!(line.contains(" -p baton -p baton-core"), "{line}");
+        assert!(line.contains(" --test processes ") && line.contains(" --test tour"));
+        assert!(!line.contains(" --test modules"), "{line}");
         let value = |wanted: &str| {
             let mut variables = tests.get_envs();
             let found = variables.find(|(name, _)| *name == wanted)?;
@@ -239,5 +405,57 @@ mod checks {
             value("QEMU_LD_PREFIX").as_deref(),
             Some("/usr/aarch64-linux-gnu")
         );
+    }
+
+    fn program(directory: &str, target: &str) -> TestProgram {
+        TestProgram {
+            target: target.to_owned(),
+            executable: "/out/program".into(),
+            directory: workspace::root().join(directory),
+        }
+    }
+
+    #[test]
+    fn a_suite_has_its_packages_programs_or_those_that_it_names() {
+        let of = |name: &str| SUITES.iter().find(|suite| suite.name == name);
+        let (core, interpreter) = (of("core").expect("one"), of("interpreter").expect("one"));
+        assert!(core.has(&program("runtime/core", "tracing"), true));
+        assert!(!core.has(&program("tools/baton", "tracing"), true));
+        assert!(interpreter.has(&program("tools/baton", "tracing"), false));
+        assert!(!interpreter.has(&program("tools/baton", "tracing"), true));
+        assert!(interpreter.has(&program("tools/baton", "tour"), true));
+    }
+
+    #[test]
+    fn results_are_added_up_for_each_suite() {
+        use std::os::unix::process::ExitStatusExt;
+        let ended = |code: i32, result: &str| Ended {
+            status: std::process::ExitStatus::from_raw(code << 8),
+            output: format!("test result: {result}"),
+            took: Duration::from_secs(2),
+        };
+        let (one, other) = (program("runtime/core", "a"), program("runtime/core", "b"));
+        let runs = [(&SUITES[0], &one), (&SUITES[0], &other), (&SUITES[1], &one)];
+        let all = [
+            ended(
+                0,
+                "ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
+            ),
+            ended(
+                1,
+                "FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 1 filtered out",
+            ),
+            ended(
+                0,
+                "ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
+            ),
+        ];
+        let results = sums(&runs, &all);
+        let passed: Vec<_> = results.iter().map(|result| result.counts.passed).collect();
+        assert_eq!(passed, [4, 7]);
+        assert_eq!(results[0].took, Duration::from_secs(4));
+        assert_eq!(failures(&runs, &all), ["core: b: exit status: 1"]);
+        assert!(difference(&results[0]).is_some_and(|why| why.contains("lists 0")));
+        assert_eq!(difference(&results[1]), None);
     }
 }

@@ -205,11 +205,20 @@ impl Inside<'_> {
 impl Inner {
     /// Charges the running process first. Otherwise the coarse clock of its next switch could
     /// charge less than is returned here.
+    ///
+    /// The run and the window end at the same reading of the time. Between two readings the thread
+    /// can lose its processor. That absence would be of this window and of the next run, and no
+    /// run is charged with more absence than its own length.
     fn time_used(&mut self, process: ProcessId) -> TimeUsed {
         if self.sched.current() == Some(process) {
-            let run = self.charge(process, Instant::now().as_nanos());
-            if !self.cpu.is_off() {
-                self.end_window(process, run);
+            if self.cpu.is_off() {
+                self.charge(process, Instant::now().as_nanos());
+            } else {
+                let (now, cpu) = read_clocks();
+                let run = self.charge(process, now);
+                if let Some(context) = self.sched.payload_mut(process) {
+                    self.cpu.end_window(self.carrier, now, cpu, run, context);
+                }
             }
         }
         let context = self.sched.payload(process);
