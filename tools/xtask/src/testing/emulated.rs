@@ -427,6 +427,24 @@ mod checks {
     }
 
     #[test]
+    fn a_program_that_fails_runs_again_if_that_is_wanted() {
+        let program = program("runtime/core", "a");
+        let runs = [(&SUITES[0], &program)];
+        let tries = std::cell::Cell::new(0);
+        let fails_at_first = |_: &ProgramRun<'_>| {
+            tries.set(tries.get() + 1);
+            Command::new(if tries.get() == 1 { "false" } else { "true" })
+        };
+        let (ended, failed) = run_programs(&runs, fails_at_first, true).expect("both exist");
+        assert!(ended[0].status.success());
+        assert_eq!(failed, ["core: a"]);
+        tries.set(0);
+        let (ended, failed) = run_programs(&runs, fails_at_first, false).expect("both exist");
+        assert!(!ended[0].status.success());
+        assert_eq!(failed, [""; 0]);
+    }
+
+    #[test]
     fn results_are_added_up_for_each_suite() {
         use std::os::unix::process::ExitStatusExt;
         let ended = |code: i32, result: &str| Ended {
