@@ -18,6 +18,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -264,8 +265,8 @@ impl ThreadHandle {
 /// removed on drop. Must be dropped on the thread that installed it, hence neither `Send` nor
 /// `Sync`.
 ///
-/// The thread keeps its memory for the next one: a host's thread installs one for each stint. Also,
-/// Valgrind 3.19 runs handlers on a stack that was removed.
+/// The memory of the last one that was removed is kept for the next one: a host's thread installs
+/// one for each stint. Also, Valgrind 3.19 runs handlers on a stack that was removed.
 pub struct AltStack {
     /// Set until it is dropped.
     memory: Option<AltStackMemory>,
@@ -276,10 +277,9 @@ pub struct AltStack {
 /// A guard page, and [`AltStack::SIZE`] bytes above it.
 struct AltStackMemory(NonNull<u8>);
 
-thread_local! {
-    /// The memory of the thread's last alternate stack.
-    static KEPT: Cell<Option<AltStackMemory>> = const { Cell::new(None) };
-}
+/// The memory that is kept, or null. Not a variable of each thread: one with a destructor would
+/// wait while a library is being loaded.
+static KEPT: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
 impl AltStack {
     /// Bytes for handlers: enough for every register that the processor may save, and for a report.
@@ -292,8 +292,7 @@ impl AltStack {
     ///
     /// When there is no memory for it, or when a handler is running on the present one (`EPERM`).
     pub fn install() -> io::Result<AltStack> {
-        let kept = KEPT.try_with(Cell::take).ok().flatten();
-        let memory = kept.map_or_else(AltStackMemory::map, Ok)?;
+        let memory = AltStackMemory::exchange_kept(None).map_or_else(AltStackMemory::map, Ok)?;
         // SAFETY: the offset lies inside the mapping of a page and `SIZE` bytes.
         let bottom = unsafe { memory.0.add(memory::page_size()) };
         let previous = exchange_alternate_stack(&libc::stack_t {
@@ -313,8 +312,7 @@ impl Drop for AltStack {
     fn drop(&mut self) {
         let memory = self.memory.take();
         if exchange_alternate_stack(&self.previous).is_ok() {
-            // A thread that ends keeps nothing.
-            let _ = KEPT.try_with(|kept| kept.replace(memory));
+            drop(AltStackMemory::exchange_kept(memory));
         } else {
             // A handler runs on this stack, which must stay mapped.
             std::mem::forget(memory);
@@ -329,6 +327,16 @@ impl AltStackMemory {
         // SAFETY: the pages are the first of the mapping just made.
         unsafe { memory::forbid_access(memory.0, guard) }?;
         Ok(memory)
+    }
+
+    /// Keeps this memory. Returns what was kept before.
+    fn exchange_kept(memory: Option<AltStackMemory>) -> Option<AltStackMemory> {
+        let memory = memory.map_or(ptr::null_mut(), |memory| {
+            ManuallyDrop::new(memory).0.as_ptr()
+        });
+        // AcqRel: pairs with itself on other threads. What the last user did with the memory comes
+        // before what the next one does.
+        NonNull::new(KEPT.swap(memory, Ordering::AcqRel)).map(AltStackMemory)
     }
 }
 
