@@ -72,7 +72,11 @@ static int wait_for(lua_State *L, int timeout) {
   watched.fd = baton_lua_descriptor(L);
   watched.events = POLLIN;
   watched.revents = 0;
-  return poll(&watched, 1, timeout) == 1;
+  int count;
+  do /* again after a signal */
+    count = poll(&watched, 1, timeout);
+  while (count < 0 && errno == EINTR);
+  return count == 1;
 }
 
 /* A loop of the usual form, until the global is true. */
