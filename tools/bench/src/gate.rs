@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::bench::Bench;
+use crate::chart::Bars;
 use crate::command_line::GateOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::report::{Report, notes};
@@ -43,9 +44,16 @@ pub(crate) fn run(bench: &Bench, options: &GateOptions) -> Result<Report> {
         limit: LIMIT,
     }
     .run();
+    let chart = Bars::new(
+        "Leave and enter",
+        "nanoseconds for each pair; less is better",
+    );
+    let pair = |arm, case| results.median(arm, case, "ns");
+    let charts = vec![results.bars(chart, results.all_cases(), pair)];
     Ok(results.complete(Report {
         notes: notes(&NOTES),
         tables: vec![table(&results, options.rounds)],
+        charts,
         verdicts: verdicts(&results),
         ..Report::default()
     }))
