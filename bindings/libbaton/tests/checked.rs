@@ -14,21 +14,23 @@ static GUEST_FOR_MEMCHECK: Program = Program::checked("guest", &LIBRARY, Checker
 static HOST_FOR_MEMCHECK: Program = Program::checked("host", &LIBRARY, Checker::Memcheck);
 static MISTAKES_FOR_MEMCHECK: Program = Program::checked("mistakes", &LIBRARY, Checker::Memcheck);
 
-/// The cases of `guest.c` that end well, without `wait_in_section`, whose time is limited.
-const OF_GUEST: [&str; 6] = [
+/// The cases of `guest.c` that end well.
+const OF_GUEST: [&str; 7] = [
     "everything",
     "call",
     "loop",
     "ask_in_loop",
     "be_woken",
     "wait_for_ever",
+    "wait_in_section",
 ];
 
 /// The cases of `host.c`, without those of its last test, and those that measure time.
-const OF_HOST: [&str; 7] = [
+const OF_HOST: [&str; 8] = [
     "by_descriptor",
     "by_timeout",
     "woken",
+    "left_alone",
     "deadlock",
     "last_process",
     "refusals",

@@ -48,7 +48,9 @@ impl Program {
         let place = self.library.place;
         let of_crate = Path::new(place.of_crate);
         let suffix = self.checker.map_or("in_c", Checker::name);
-        let program = place.scratch().join(format!("{}_{suffix}", self.name));
+        // The directory for files is that of all crates, which may have programs of the same name.
+        let of = of_crate.file_name().unwrap_or_default().display();
+        let program = place.scratch().join(format!("{of}_{}_{suffix}", self.name));
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
         let mut compile = Command::new(compiler);
         compile
