@@ -131,6 +131,11 @@ impl Ring {
         self.full.push_back(std::mem::replace(&mut self.open, next));
     }
 
+    /// When the latest event happened; `None` if there is none in the newest chunk.
+    pub(crate) fn last_time(&self) -> Option<Ticks> {
+        Some(self.open.events.last()?.at)
+    }
+
     /// The number of the next event.
     pub(crate) fn end(&self) -> u64 {
         self.first + (self.full.len() * CHUNK + self.open.events.len()) as u64

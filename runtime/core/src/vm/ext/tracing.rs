@@ -186,6 +186,21 @@ impl Inner {
         self.note_name(now, &name);
     }
 
+    /// Notes which process is continued after one that has ended, at the time of the latest event:
+    /// it was noted just before.
+    #[inline]
+    pub(in crate::vm) fn trace_after_end(&mut self, process: ProcessId) {
+        if self.tracer.is_none() {
+            return;
+        }
+        self.take_noted_wakes();
+        let carrier = self.carrier;
+        if let Some(tracer) = &mut self.tracer {
+            let at = tracer.ring.last_time().unwrap_or_else(Ticks::now);
+            tracer.push(at, What::Runs { process, carrier });
+        }
+    }
+
     fn note(&mut self, at: Ticks, what: What) {
         if self.sched.has_noted_wakes() {
             self.take_noted_wakes();

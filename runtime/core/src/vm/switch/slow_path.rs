@@ -381,11 +381,7 @@ impl Inside<'_> {
                     if !self.leaves_fast_path(inner, pid) && self.may_run_here(inner, pid) =>
                 {
                     self.hint_slice(inner, pid);
-                    let carrier = inner.carrier;
-                    inner.trace(|| What::Runs {
-                        process: pid,
-                        carrier,
-                    });
+                    inner.trace_after_end(pid);
                     inner.fiber_of(pid)
                 }
                 _ => inner.base_fiber(),
