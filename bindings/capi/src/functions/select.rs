@@ -22,7 +22,8 @@ pub(crate) struct CCase {
     value: u64,
 }
 
-/// Of `enum baton_case_kind`: channels between VMs.
+/// Of `enum baton_case_kind`: a descriptor, and channels between VMs.
+const DESCRIPTOR: c_int = 7;
 const SHARED_RECEIVE: c_int = 10;
 const SHARED_SEND: c_int = 11;
 
@@ -41,7 +42,7 @@ fn case_of(case: &CCase) -> Case {
         5 => MutexId::from_bits(bits).map(Case::Mutex),
         6 => TimerId::from_bits(bits).map(Case::Alarm),
         9 => return Case::Ready(WakeReason::Done, 0),
-        7 => watch_of(case).map(|watch| Case::Descriptor(watch, Edition::default())),
+        DESCRIPTOR => watch_of(case).map(|watch| Case::Descriptor(watch, Edition::default())),
         _ => None,
     };
     object.unwrap_or(Case::Ready(WakeReason::Closed, 0))
@@ -51,6 +52,21 @@ fn watch_of(case: &CCase) -> Option<Watch> {
     let descriptor = u32::try_from(case.id).ok()?;
     let wants = Readiness::from_bits(case.wants as u8);
     Some(Watch { descriptor, wants })
+}
+
+/// Whether one of the cases needs more than the scheduler: a descriptor, or a channel between VMs.
+fn has_special(asked: &[CCase]) -> bool {
+    asked
+        .iter()
+        .any(|case| matches!(case.kind, DESCRIPTOR | SHARED_RECEIVE | SHARED_SEND))
+}
+
+fn watches_in(cases: &[Case]) -> Vec<(usize, Watch)> {
+    let watch = |(place, case): (usize, &Case)| match case {
+        Case::Descriptor(watch, _) => Some((place, *watch)),
+        _ => None,
+    };
+    cases.iter().enumerate().filter_map(watch).collect()
 }
 
 /// The cases that are channels between VMs. The messages to send are the caller's no longer.
@@ -109,14 +125,11 @@ unsafe extern "C" fn baton_select(
             &mut many
         }
     };
-    let mut watches = Vec::new();
-    for (place, case) in cases.iter().enumerate() {
-        if let Case::Descriptor(watch, _) = case {
-            watches.push((place, *watch));
-        }
-    }
-    // SAFETY: the caller's condition.
-    let shared = unsafe { shared_cases(asked) };
+    let (watches, shared) = match has_special(asked) {
+        false => (Vec::new(), Vec::new()),
+        // SAFETY: the caller's condition.
+        true => (watches_in(cases), unsafe { shared_cases(asked) }),
+    };
     let deadline = deadline(timeout);
     let result = match shared.is_empty() {
         true => vm.select(cases, &watches, deadline),

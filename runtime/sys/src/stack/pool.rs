@@ -163,17 +163,23 @@ impl StackPool {
     /// # Errors
     ///
     /// When `size` is beyond the limit or the system refuses; the pool is unchanged.
+    #[inline]
     pub fn allocate(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
         let stack = match size {
-            Some(size) if size != self.default_size => match self.layout.usable_size(size)? {
-                size if size == self.default_size => self.allocate_slot()?,
-                size => self.allocate_own(size)?,
-            },
+            Some(size) if size != self.default_size => self.allocate_sized(size)?,
             _ => self.allocate_slot()?,
         };
         self.in_use += 1;
         self.peak_in_use = self.peak_in_use.max(self.in_use);
         Ok(stack)
+    }
+
+    #[cold]
+    fn allocate_sized(&mut self, size: usize) -> Result<Stack, StackError> {
+        match self.layout.usable_size(size)? {
+            size if size == self.default_size => self.allocate_slot(),
+            size => self.allocate_own(size),
+        }
     }
 
     /// Makes `count` stacks of a size ready: with guards, but without physical memory. Allocating
@@ -344,6 +350,7 @@ impl StackPool {
     }
 
     #[inline]
+    #[inline]
     fn allocate_slot(&mut self) -> Result<Stack, StackError> {
         match self.slots.take_free() {
             Some(stack) => Ok(stack),
@@ -352,6 +359,7 @@ impl StackPool {
     }
 
     #[cold]
+    #[inline(never)]
     fn make_slot(&mut self) -> Result<Stack, StackError> {
         let stack = self.slots.make(self.in_use)?;
         self.look_at_map_limit();

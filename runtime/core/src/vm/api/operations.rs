@@ -131,7 +131,8 @@ impl Inside<'_> {
     ///     assert_eq!(wait(Deadline::Never).reason, WakeReason::Done);
     /// });
     /// ```
-    #[inline]
+    // A frame of its own would be one more between C and the switch: see `await_wake`.
+    #[inline(always)]
     pub fn block_on(&self, f: impl FnOnce(&mut Scheduler<Context>) -> Attempt) -> Wake {
         let attempt = self.with_inner(|inner| match inner.sched.current() {
             Some(_) => f(&mut inner.sched),
@@ -420,6 +421,8 @@ impl Inside<'_> {
     }
 
     /// As [`Inside::block_on`]; `f` also gets a random number, to choose among ready cases.
+    // As above.
+    #[inline(always)]
     pub fn block_on_random(&self, f: impl FnOnce(&mut Scheduler<Context>, u64) -> Attempt) -> Wake {
         let random = self.with_inner(Inner::number_for_select);
         self.block_on(|sched| f(sched, random))

@@ -26,6 +26,8 @@ impl Inside<'_> {
     ///
     /// # Errors
     /// When one of the descriptors cannot be waited for. Then no case has been completed.
+    // A frame of its own would be one more between C and the switch: see `Inside::await_wake`.
+    #[inline(always)]
     pub fn select(
         &self,
         cases: &mut [Case],
