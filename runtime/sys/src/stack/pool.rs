@@ -350,7 +350,6 @@ impl StackPool {
     }
 
     #[inline]
-    #[inline]
     fn allocate_slot(&mut self) -> Result<Stack, StackError> {
         match self.slots.take_free() {
             Some(stack) => Ok(stack),
