@@ -2,11 +2,14 @@
 //! and a summary follows at the end.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::side_by_side::Ended;
 use crate::workspace;
 
 /// A command that runs the same cargo as this program, in the workspace's root, without standard
@@ -31,6 +34,37 @@ pub(crate) fn cargo_with_flags(arguments: &[&str], flags: &str, target: &str) ->
     command
 }
 
+/// A cargo command that gives further compiler flags to the crates of this workspace only. All
+/// other crates are those of the usual build, so they are not built again. Programs go to a
+/// directory of their own, `name`.
+///
+/// Build scripts and rustdoc do not see the flags.
+pub(crate) fn cargo_with_flags_for_ours(
+    arguments: &[&str],
+    flags: &str,
+    name: &str,
+) -> Result<Command, String> {
+    let directory = workspace::target_directory(name);
+    let mut command = cargo(arguments);
+    command
+        .env("RUSTC_WORKSPACE_WRAPPER", compiler_with(flags, &directory)?)
+        .env("CARGO_BUILD_BUILD_DIR", workspace::target_directory(""))
+        .env("CARGO_TARGET_DIR", directory);
+    Ok(command)
+}
+
+/// A program in this directory that runs a compiler with further flags. Cargo keeps what it has
+/// compiled apart by the program's path, and the path has the flags: others never find it.
+fn compiler_with(flags: &str, directory: &Path) -> Result<PathBuf, String> {
+    let program = directory.join(flags.replace("--cfg ", "").replace(' ', "+"));
+    let script = format!("#!/bin/sh\nexec \"$@\" {flags}\n");
+    fs::create_dir_all(directory)
+        .and_then(|()| fs::write(&program, script))
+        .and_then(|()| fs::set_permissions(&program, fs::Permissions::from_mode(0o755)))
+        .map_err(|why| format!("cannot write {}: {why}", program.display()))?;
+    Ok(program)
+}
+
 /// The user's compiler flags followed by ours. Setting the variable to ours alone would drop the
 /// user's.
 fn joined_flags(ours: &str) -> String {
@@ -52,25 +86,72 @@ enum Ending {
 /// The steps of one command that have run so far.
 pub(crate) struct Steps {
     command: &'static str,
-    done: Vec<(String, Duration, Ending)>,
+    began: Instant,
+    done: Vec<DoneStep>,
+    /// Whether other steps run at the same time.
+    is_in_lane: bool,
 }
+
+/// A step's name, how long it took, and how it ended.
+type DoneStep = (String, Duration, Ending);
+
+/// Steps that run one after another, beside those of other lanes.
+pub(crate) type Lane<'a> = Box<dyn FnOnce(&mut Steps) + Send + 'a>;
 
 impl Steps {
     /// An empty list of steps for the command with this name.
     pub(crate) fn of(command: &'static str) -> Self {
         Self {
             command,
+            began: Instant::now(),
             done: Vec::new(),
+            is_in_lane: false,
         }
+    }
+
+    /// Runs the lanes side by side, until the last one has ended. Only the order of steps in the
+    /// same lane is known. So these must not need a directory, or another thing, that a step of
+    /// another lane changes.
+    ///
+    /// The output of a program is printed when it has ended.
+    pub(crate) fn run_lanes(&mut self, lanes: Vec<Lane<'_>>) {
+        let command = self.command;
+        let in_lane = |lane: Lane<'_>| {
+            let mut steps = Steps::of(command);
+            steps.is_in_lane = true;
+            lane(&mut steps);
+            steps.done
+        };
+        let panicked = |_| {
+            let why = "one of this program's threads panicked".to_owned();
+            vec![("a lane".to_owned(), Duration::ZERO, Ending::Failed(why))]
+        };
+        std::thread::scope(|scope| {
+            let lanes: Vec<_> = lanes
+                .into_iter()
+                .map(|lane| scope.spawn(move || in_lane(lane)))
+                .collect();
+            for lane in lanes {
+                self.done.extend(lane.join().unwrap_or_else(panicked));
+            }
+        });
     }
 
     /// Runs a program to its end and shows its output. After a failure, later steps still run, so
     /// that one run shows all problems.
     pub(crate) fn run(&mut self, name: &str, command: &mut Command) {
+        let is_in_lane = self.is_in_lane;
         self.check(name, || {
             println!("    {}", shown(command));
-            let status = command.status();
-            ended_well(command, status)
+            if !is_in_lane {
+                let status = command.status();
+                return ended_well(command, status);
+            }
+            let ended = Ended::of(command).map(|ended| {
+                println!("\n    output of {name}:\n{}", ended.output);
+                ended.status
+            });
+            ended_well(command, ended)
         });
     }
 
@@ -146,9 +227,7 @@ impl Steps {
     pub(crate) fn finish(self) -> Result<(), String> {
         println!("\n==> {}: summary", self.command);
         let mut failed = 0;
-        let mut total = Duration::ZERO;
         for (name, took, ending) in &self.done {
-            total += *took;
             let said = match ending {
                 Ending::Passed => "passed".to_owned(),
                 Ending::PassedAgain(targets) => format!(
@@ -163,7 +242,7 @@ impl Steps {
             };
             println!("{:8.1} s  {name}: {said}", took.as_secs_f64());
         }
-        println!("{:8.1} s  in all", total.as_secs_f64());
+        println!("{:8.1} s  in all", self.began.elapsed().as_secs_f64());
         match failed {
             0 => Ok(()),
             _ => Err(format!(
@@ -282,6 +361,34 @@ mod checks {
         });
         assert!(later_ran);
         assert_eq!(steps.finish(), Err("trial: 1 of 2 steps failed".to_owned()));
+    }
+
+    #[test]
+    fn lanes_run_side_by_side_and_each_step_counts() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let first: Lane<'_> = Box::new(move |steps| {
+            steps.check("waits", || receiver.recv().map_err(|why| why.to_string()));
+            steps.run("exits", Command::new("sh").args(["-c", "exit 3"]));
+        });
+        let second: Lane<'_> = Box::new(move |steps| {
+            steps.check("sends", || sender.send(()).map_err(|why| why.to_string()));
+        });
+        let mut steps = Steps::of("trial");
+        steps.run_lanes(vec![first, second]);
+        let names: Vec<_> = steps.done.iter().map(|step| step.0.as_str()).collect();
+        assert_eq!(names, ["waits", "exits", "sends"]);
+        assert_eq!(steps.finish(), Err("trial: 1 of 3 steps failed".to_owned()));
+    }
+
+    #[test]
+    fn flags_for_ours_are_given_by_a_program_whose_path_has_them() {
+        let directory = std::env::temp_dir().join(format!("baton-xtask-{}", std::process::id()));
+        let program = compiler_with("--cfg a --cfg b", &directory).expect("a program");
+        let mut echo = Command::new(&program);
+        let said = Ended::of(echo.args(["echo", "-x"])).expect("it starts");
+        std::fs::remove_dir_all(&directory).expect("the program's directory");
+        assert_eq!(program, directory.join("a+b"));
+        assert_eq!(said.output, "-x --cfg a --cfg b\n");
     }
 
     #[test]

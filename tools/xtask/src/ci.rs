@@ -33,6 +33,28 @@ const DENIED: [&str; 4] = ["check", "licenses", "bans", "sources"];
 pub(crate) fn run() -> Outcome {
     let mut steps = Steps::of("ci");
     steps.run("format", &mut cargo(&["fmt", "--all", "--check"]));
+    steps.check("tidy", tidy::run);
+    // Each lane has its own directory of build output. Alone, each one often leaves a processor
+    // idle.
+    steps.run_lanes(vec![
+        Box::new(compiler_checks),
+        Box::new(loom),
+        Box::new(|steps| {
+            for triple in ONLY_COMPILED {
+                steps.check(&format!("compile for {triple}"), || zig::check(triple));
+            }
+            let typos = TYPOS.install_in_target();
+            let typos = typos.map(|directory| directory.join("bin/typos"));
+            run_checker("typos", typos, &[], steps);
+            let deny = CARGO_DENY.installed();
+            run_checker(CARGO_DENY.package, deny, &DENIED, steps);
+        }),
+    ]);
+    steps.finish()
+}
+
+/// What the compiler and rustdoc say.
+fn compiler_checks(steps: &mut Steps) {
     let clippy = [
         "clippy",
         "--workspace",
@@ -42,23 +64,8 @@ pub(crate) fn run() -> Outcome {
         "warnings",
     ];
     steps.run("clippy", &mut cargo(&clippy));
-    steps.check("tidy", tidy::run);
     let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
     steps.run("documentation", doc.env("RUSTDOCFLAGS", "-D warnings"));
-    for triple in ONLY_COMPILED {
-        steps.check(&format!("compile for {triple}"), || zig::check(triple));
-    }
-    loom(&mut steps);
-    run_checker(
-        CARGO_DENY.package,
-        CARGO_DENY.installed(),
-        &DENIED,
-        &mut steps,
-    );
-    let typos = TYPOS.install_in_target();
-    let typos = typos.map(|directory| directory.join("bin/typos"));
-    run_checker("typos", typos, &[], &mut steps);
-    steps.finish()
 }
 
 /// Runs the loom tests. They are in files whose name starts with `loom_`, under a crate's `tests`

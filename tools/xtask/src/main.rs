@@ -32,6 +32,7 @@ mod packages;
 mod peers;
 mod races;
 mod readers;
+mod side_by_side;
 mod soak;
 mod stress;
 mod test_programs;

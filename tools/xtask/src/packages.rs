@@ -4,9 +4,12 @@ mod list;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use crate::Outcome;
-pub(crate) use list::{FOR_AARCH64, FOR_ALL_TESTS, FOR_EMULATED_TESTS, FOR_TESTS, STOCK_LUA};
+pub(crate) use list::{
+    FOR_AARCH64, FOR_ALL_TESTS, FOR_BUILDS, FOR_EMULATED_TESTS, FOR_TESTS, STOCK_LUA,
+};
 
 /// A shell script that installs packages as root; its arguments are those of `apt-get install`.
 /// While it runs, no package may start a service (policy-rc.d(8)), unless the system has its own
@@ -70,9 +73,13 @@ impl Package {
     }
 }
 
+/// Held while packages are installed: apt lets only one program do so at a time.
+static APT: Mutex<()> = Mutex::new(());
+
 /// Installs the missing ones of `wanted`, if that is permitted. Returns those that are still
 /// missing.
 pub(crate) fn install_missing(wanted: &[Package]) -> Vec<Package> {
+    let _guard = APT.lock().unwrap_or_else(PoisonError::into_inner);
     let missing = absent(wanted);
     if missing.is_empty() {
         return missing;

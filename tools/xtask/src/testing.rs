@@ -12,7 +12,6 @@ mod binfmt;
 mod counts;
 mod emulated;
 mod left_out;
-mod side_by_side;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Outcome;
-use crate::cargo::{Steps, cargo, cargo_with_flags, nothing_may_be_skipped};
-use crate::packages::{self, FOR_ALL_TESTS, FOR_TESTS, Package};
+use crate::cargo::{Steps, cargo, cargo_with_flags_for_ours, nothing_may_be_skipped};
+use crate::packages::{self, FOR_ALL_TESTS, FOR_BUILDS, FOR_TESTS, Package};
 use crate::{deb, dist, readers, workspace};
 use emulated::EmulatedRun;
 
@@ -44,6 +43,9 @@ const RELEASE: &str = "BATON_RELEASE_UNDER_TEST";
 /// An environment variable for the interpreter's tests: the directory of the programs that read
 /// what Baton writes. Builds with other flags have no such directory beside them.
 const READERS: &str = "BATON_READERS";
+
+/// The arguments of cargo that build the interpreter's release.
+const RELEASE_BUILD: [&str; 4] = ["build", "--release", "-p", "baton"];
 
 /// The first words of each command that runs tests.
 const TESTS: [&str; 2] = ["test", "--no-fail-fast"];
@@ -154,20 +156,19 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         };
         return emulated::run(triple, run);
     }
-    let wanted: Vec<Package> = match extent {
-        Extent::Usual => FOR_TESTS.to_vec(),
-        Extent::All => [FOR_TESTS, FOR_ALL_TESTS, readers::PACKAGES].concat(),
+    let mut run = Run {
+        steps: Steps::of("test"),
+        is_tried_again,
     };
-    let missing = packages::install_missing(&wanted);
+    let missing = match extent {
+        Extent::Usual => packages::install_missing(FOR_TESTS),
+        Extent::All => install_beside_builds(&mut run.steps),
+    };
     packages::warn_of_missing(&missing);
     if nothing_may_be_skipped() && !missing.is_empty() {
         return Err("with CI=true no package may be missing; see the list above".to_owned());
     }
     let skipped = SkippedList::new()?;
-    let mut run = Run {
-        steps: Steps::of("test"),
-        is_tried_again,
-    };
     let prepared = |command: Command| prepared(command, extent, &skipped, for_runners);
     match extent {
         Extent::Usual => {
@@ -180,13 +181,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             ];
             run.tests("all but the benches, debug", &mut prepared(cargo(&usual)));
         }
-        Extent::All => {
-            if let Err(why) = readers::install() {
-                run.steps
-                    .skip("readers of profiles, traces, metrics and heaps", &why);
-            }
-            run_all(&mut run, prepared);
-        }
+        Extent::All => run_all(&mut run, prepared),
     }
     let outcome = run.steps.finish();
     say_what_was_not_run(extent, &missing, &skipped);
@@ -229,40 +224,65 @@ fn parse(arguments: &[String]) -> Result<Wish<'_>, String> {
     Ok(wish)
 }
 
+/// Builds what the first tests of `--all` need. Packages are installed at the same time, which
+/// mostly waits for servers. Returns the packages that are missing.
+fn install_beside_builds(steps: &mut Steps) -> Vec<Package> {
+    let mut missing = packages::install_missing(FOR_BUILDS);
+    let wanted = [FOR_TESTS, FOR_ALL_TESTS, readers::PACKAGES].concat();
+    let debug = ["test", "--workspace", "--no-run"];
+    steps.run_lanes(vec![
+        Box::new(|steps| steps.run("build, debug", &mut cargo(&debug))),
+        // The linker's optimization of the whole program uses one processor.
+        Box::new(|steps| steps.run("build, release", &mut cargo(&RELEASE_BUILD))),
+        Box::new(|steps| {
+            steps.check("packages", || {
+                missing = packages::install_missing(&wanted);
+                Ok(())
+            });
+            if let Err(why) = readers::install() {
+                steps.skip("readers of profiles, traces, metrics and heaps", &why);
+            }
+        }),
+    ]);
+    missing
+}
+
 fn run_all(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     run.tests(
         "all, debug",
         &mut prepared(cargo(&[&TESTS[..], &["--workspace"]].concat())),
     );
     release(run, &prepared);
-    dist::step(&mut run.steps);
-    deb::step(&mut run.steps);
-    deb::step_of_libraries(&mut run.steps);
+    run.steps.run_lanes(vec![
+        Box::new(dist::step),
+        Box::new(|steps| {
+            deb::step(steps);
+            deb::step_of_libraries(steps);
+        }),
+    ]);
     for (step, flags, directory) in [
         ("fallbacks for old kernels", OLD_KERNELS, "fallbacks"),
         ("fallbacks for other systems", OTHER_SYSTEMS, "portable"),
     ] {
         let of_runtime = [&TESTS[..], &["-p", "baton-sys", "-p", "baton-core"]].concat();
-        run.tests(
-            step,
-            &mut prepared(cargo_with_flags(&of_runtime, flags, directory)),
-        );
-        let mut of_interpreter = [&TESTS[..], &["-p", "baton"]].concat();
+        // With the whole workspace, dependencies have the same features as in the debug build.
+        let mut of_interpreter = [&TESTS[..], &["--workspace"]].concat();
         of_interpreter.extend(ON_FALLBACKS.iter().flat_map(|name| ["--test", name]));
-        run.tests(
-            &format!("interpreter, {step}"),
-            &mut prepared(cargo_with_flags(&of_interpreter, flags, directory)),
-        );
+        for (step, words) in [
+            (step.to_owned(), of_runtime),
+            (format!("interpreter, {step}"), of_interpreter),
+        ] {
+            match cargo_with_flags_for_ours(&words, flags, directory) {
+                Ok(command) => run.tests(&step, &mut prepared(command)),
+                Err(why) => run.steps.check(&step, || Err(why)),
+            }
+        }
     }
 }
 
 /// Tests the release of the interpreter with test programs of the debug build. Also runs the
 /// runtime's own tests with optimizations, except those that take longer to build than to run.
 fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
-    run.steps.run(
-        "release of the interpreter",
-        &mut cargo(&["build", "--release", "-p", "baton"]),
-    );
     // With the whole workspace, cargo takes what the debug build has built. For one package, it
     // would choose other features, and build most of it again.
     let mut of_interpreter = [&TESTS[..], &["--workspace"]].concat();

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::output;
 use crate::Outcome;
@@ -119,8 +120,11 @@ pub(crate) struct CleanRoot {
 impl CleanRoot {
     /// Makes a system of this release of Debian.
     pub(crate) fn new(suite: &str) -> Result<Self, String> {
-        let directory =
-            workspace::target_directory("deb").join(format!("clean-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: the number only has to differ from others.
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("clean-{}-{number}", std::process::id());
+        let directory = workspace::target_directory("deb").join(name);
         fs::create_dir_all(&directory)
             .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
         let system = Self { directory };

@@ -16,6 +16,9 @@ const MAKE: Package = Package {
     needed_by: "the build of libffi",
 };
 
+/// The packages that builds need beyond Rust and a C compiler.
+pub(crate) const FOR_BUILDS: &[Package] = &[MAKE];
+
 /// The packages that the tests need beyond Rust and a C compiler. With all their dependencies, they
 /// are 15 packages on Debian 12, and none of them runs a service.
 pub(crate) const FOR_TESTS: &[Package] = &[

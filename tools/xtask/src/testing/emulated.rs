@@ -17,7 +17,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::counts::{HEADS, TestCounts};
-use super::side_by_side::{self, Ended};
 use super::{SkippedList, binfmt, left_out};
 use crate::Outcome;
 use crate::cargo::{Steps, cargo};
@@ -25,6 +24,7 @@ use crate::deb::output;
 use crate::dist::target::{TARGETS, Target};
 use crate::dist::zig::add_target;
 use crate::packages::{self, FOR_EMULATED_TESTS};
+use crate::side_by_side::{self, Ended};
 use crate::test_programs::{self, TestProgram};
 use crate::workspace;
 

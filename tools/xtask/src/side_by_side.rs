@@ -6,16 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A command that has ended.
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
     /// What it and its children have printed, on both streams.
-    pub(super) output: String,
-    pub(super) took: Duration,
+    pub(crate) output: String,
+    pub(crate) took: Duration,
 }
 
 impl Ended {
     /// Runs a command to its end.
-    pub(super) fn of(command: &mut Command) -> io::Result<Ended> {
+    pub(crate) fn of(command: &mut Command) -> io::Result<Ended> {
         let began = Instant::now();
         let (mut output, for_stdout) = io::pipe()?;
         let for_stderr = for_stdout.try_clone()?;
@@ -36,7 +36,7 @@ impl Ended {
 
 /// Runs the named commands in this order, `at_once` at the same time. Prints the output of each
 /// when it has ended. Returns the results in the order of the commands.
-pub(super) fn run_all(
+pub(crate) fn run_all(
     commands: Vec<(String, Command)>,
     at_once: usize,
 ) -> Result<Vec<Ended>, String> {
