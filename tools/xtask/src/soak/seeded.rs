@@ -156,9 +156,13 @@ fn seed_of_now() -> u64 {
 
 /// Builds the interpreter and returns its path.
 fn build(release: bool) -> Result<PathBuf, String> {
-    let mut command = cargo(&["build", "--quiet", "--package", "baton"]);
+    let mut command = cargo(&["build", "--quiet"]);
     if release {
-        command.arg("--release");
+        command.args(["--release", "--package", "baton"]);
+    } else {
+        // As the tests build it. For one package, cargo would choose other features of its
+        // dependencies, and build most of them again.
+        command.args(["--workspace", "--bin", "baton"]);
     }
     match command.status() {
         Ok(status) if status.success() => {}
