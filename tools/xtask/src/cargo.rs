@@ -38,7 +38,7 @@ pub(crate) fn cargo_with_flags(arguments: &[&str], flags: &str, target: &str) ->
 /// other crates are those of the usual build, so they are not built again. Programs go to a
 /// directory of their own, `name`.
 ///
-/// Build scripts and rustdoc do not see the flags.
+/// The flags are `--cfg NAME` only. Build scripts see them as those that cargo knows.
 pub(crate) fn cargo_with_flags_for_ours(
     arguments: &[&str],
     flags: &str,
@@ -46,6 +46,9 @@ pub(crate) fn cargo_with_flags_for_ours(
 ) -> Result<Command, String> {
     let directory = workspace::target_directory(name);
     let mut command = cargo(arguments);
+    for name in flags.split_whitespace().filter(|word| *word != "--cfg") {
+        command.env(format!("CARGO_CFG_{}", name.to_uppercase()), "");
+    }
     command
         .env("RUSTC_WORKSPACE_WRAPPER", compiler_with(flags, &directory)?)
         .env("CARGO_BUILD_BUILD_DIR", workspace::target_directory(""))

@@ -14,7 +14,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::Outcome;
-use crate::cargo::{cargo, cargo_with_flags};
+use crate::cargo::{cargo, cargo_with_flags_for_ours};
 use crate::deb::output;
 use crate::workspace;
 
@@ -111,13 +111,18 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 /// Builds and installs a library.
 pub(crate) fn install(to: &Plan) -> Outcome {
     let library = to.library;
-    let mut build = vec!["build", "-p", library.package];
-    if to.profile == "release" {
-        build.push("--release");
-    }
-    output(&mut cargo_with_flags(&build, SHARED, "shared"))?;
+    let mut build = match to.profile {
+        "release" => vec!["build", "--release", "-p", library.package],
+        // As the tests build it. For one package, cargo would choose other features of its
+        // dependencies, and build most of them again.
+        _ => vec!["build", "--workspace", "--lib"],
+    };
+    output(&mut cargo_with_flags_for_ours(&build, SHARED, "shared")?)?;
     if !library.is_for_lua() {
-        build.extend(["-p", CONFORMANCE]);
+        match to.profile {
+            "release" => build.extend(["-p", CONFORMANCE]),
+            _ => build.extend(["--bin", CONFORMANCE]),
+        }
     }
     let said = output(cargo(&build).arg("--message-format=json-render-diagnostics"))?;
     let headers = to.place(&to.prefix.join("include").join(library.headers));
