@@ -1,7 +1,6 @@
 //! Runs every experiment as quickly as possible, so that none stops working unnoticed. The tests
 //! check that figures exist, and not their values.
 
-use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ fn baton() -> &'static Path {
             .parent()
             .expect("the program to be in a directory");
         let target = profile.parent().expect("that directory to be in cargo's");
-        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut build = baton_harness::cargo();
         build
             .args(["build", "--quiet", "--workspace", "--bin", "baton"])
             .arg("--target-dir")

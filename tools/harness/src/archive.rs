@@ -1,10 +1,9 @@
 //! A static library of this repository, which programs in C are linked with.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::{Place, succeed};
+use crate::{Place, cargo, succeed};
 
 /// A static library. It is built when a test first needs it: a test cannot link one, so cargo does
 /// not build it for the tests.
@@ -35,9 +34,11 @@ impl Archive {
     pub fn built(&self) -> &Path {
         self.built.get_or_init(|| {
             let target = self.place.scratch().parent().expect("the target directory");
-            let mut build = Command::new(env!("CARGO"));
+            let mut build = cargo();
             build
-                .args(["build", "--offline", "--quiet", "-p", self.package])
+                // As the tests are built. For one package, cargo would choose other features of its
+                // dependencies, and build them again.
+                .args(["build", "--offline", "--quiet", "--workspace", "--lib"])
                 .arg("--target-dir")
                 .arg(target)
                 .current_dir(self.place.of_crate);

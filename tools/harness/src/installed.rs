@@ -1,9 +1,8 @@
 //! A library as `cargo xtask install` installs it.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::{Place, repository, succeed};
+use crate::{Place, cargo, repository, succeed};
 
 /// Installs the debug build of a library, and returns its prefix. `options` go to
 /// `cargo xtask install`.
@@ -11,7 +10,7 @@ use crate::{Place, repository, succeed};
 pub fn prefix(place: Place, options: &[&str]) -> PathBuf {
     let prefix = place.scratch().join("installed");
     // Tests are built by one program that holds no lock any more, so this cargo can build.
-    let mut install = Command::new(env!("CARGO"));
+    let mut install = cargo();
     install
         .args(["run", "--offline", "--quiet", "-p", "xtask", "--"])
         .args(["install", "--debug", "--prefix"])

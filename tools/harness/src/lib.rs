@@ -45,6 +45,18 @@ macro_rules! place {
     };
 }
 
+/// A command of cargo's, as a user would start it. Cargo tells a program that it runs of the
+/// program's own package. Some build scripts, as ring's, run again if that has changed.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// This repository.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

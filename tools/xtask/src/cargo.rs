@@ -21,7 +21,19 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
         .args(arguments)
         .current_dir(workspace::root())
         .stdin(Stdio::null());
+    for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
+        if is_of_this_program(&name) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+/// Whether this environment variable tells a program of its own package, as cargo does when it runs
+/// one. Build scripts look at such variables: ring's runs again if they have changed, and then
+/// everything that uses ring is built again.
+fn is_of_this_program(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// A cargo command with other compiler flags, and with its own directory for build output.
@@ -381,6 +393,17 @@ mod checks {
         let names: Vec<_> = steps.done.iter().map(|step| step.0.as_str()).collect();
         assert_eq!(names, ["waits", "exits", "sends"]);
         assert_eq!(steps.finish(), Err("trial: 1 of 3 steps failed".to_owned()));
+    }
+
+    #[test]
+    fn cargo_does_not_learn_from_which_package_it_was_started() {
+        let command = cargo(&["build"]);
+        let is_removed = |wanted: &str| {
+            let mut variables = command.get_envs();
+            variables.any(|(name, value)| name == wanted && value.is_none())
+        };
+        assert!(is_removed("CARGO_PKG_NAME") && is_removed("CARGO_MANIFEST_DIR"));
+        assert!(!is_removed("PATH"));
     }
 
     #[test]
