@@ -10,6 +10,8 @@
 //! - A run of a window or more is exact, except for absence of shorter runs in the same window.
 //! - Among shorter runs, only one that ends a window is charged with absence. For the others,
 //!   processor time equals running time.
+//! - The thread can be absent between the end of a run and the reading. What is more than that run
+//!   is charged to the next one, which began when the other ended.
 //! - Absence never exceeds the run that it is charged to. So the processor time of a process never
 //!   decreases, and is at most its running time.
 //! - Time that a hypervisor takes from the machine counts as computed: the thread's clock goes on.
@@ -102,24 +104,35 @@ impl CpuClock {
     }
 
     /// Ends the window on the calling thread, the owner's. `context` is the process that ran last,
-    /// for `run`.
+    /// for `run`, until `ended`.
     #[cold]
     #[inline(never)]
-    pub(in crate::vm) fn read(&mut self, carrier: CarrierId, run: u64, context: &mut Context) {
-        let (now, cpu) = read_clocks();
-        self.end_window(carrier, now, cpu, run, context);
-    }
-
-    fn end_window(
+    pub(in crate::vm) fn read(
         &mut self,
         carrier: CarrierId,
-        now: u64,
-        cpu: u64,
+        ended: u64,
         run: u64,
         context: &mut Context,
     ) {
-        context.absent += self.absence(carrier, now, cpu).min(run);
+        self.end_window(carrier, read_clocks(), ended, run, context);
+    }
+
+    /// The thread can lose its processor between the end of the run and the reading. The next run
+    /// began when this one ended, so that absence is within it. The window that begins has it, too.
+    fn end_window(
+        &mut self,
+        carrier: CarrierId,
+        (now, cpu): (u64, u64),
+        ended: u64,
+        run: u64,
+        context: &mut Context,
+    ) {
+        let absence = self.absence(carrier, now, cpu);
+        let charged = absence.min(run);
+        context.absent += charged;
+        let after = (absence - charged).min(now.saturating_sub(ended));
         self.begin_window(carrier, now, cpu);
+        self.due -= after;
     }
 
     fn begin_window(&mut self, carrier: CarrierId, now: u64, cpu: u64) {
@@ -206,18 +219,18 @@ impl Inner {
     /// Charges the running process first. Otherwise the coarse clock of its next switch could
     /// charge less than is returned here.
     ///
-    /// The run and the window end at the same reading of the time. Between two readings the thread
-    /// can lose its processor. That absence would be of this window and of the next run, and no
-    /// run is charged with more absence than its own length.
+    /// The run and the window end at the same reading of the time.
     fn time_used(&mut self, process: ProcessId) -> TimeUsed {
         if self.sched.current() == Some(process) {
             if self.cpu.is_off() {
                 self.charge(process, Instant::now().as_nanos());
             } else {
-                let (now, cpu) = read_clocks();
+                let reading = read_clocks();
+                let now = reading.0;
                 let run = self.charge(process, now);
                 if let Some(context) = self.sched.payload_mut(process) {
-                    self.cpu.end_window(self.carrier, now, cpu, run, context);
+                    self.cpu
+                        .end_window(self.carrier, reading, now, run, context);
                 }
             }
         }
@@ -244,9 +257,9 @@ mod tests {
         clock.begin_window(HOME, 100 * MS, 50 * MS);
         assert!(!clock.is_due(100 * MS + WINDOW - 1));
         assert!(clock.is_due(100 * MS + WINDOW));
-        clock.end_window(HOME, 110 * MS, 56 * MS, 9 * MS, &mut one);
+        clock.end_window(HOME, (110 * MS, 56 * MS), 110 * MS, 9 * MS, &mut one);
         assert_eq!(absent(&one), 4);
-        clock.end_window(HOME, 112 * MS, 58 * MS, 2 * MS, &mut one);
+        clock.end_window(HOME, (112 * MS, 58 * MS), 112 * MS, 2 * MS, &mut one);
         assert_eq!(absent(&one), 4, "it has computed all the time");
     }
 
@@ -254,13 +267,13 @@ mod tests {
     fn readings_of_two_threads_are_not_compared() {
         let (mut clock, mut one) = (CpuClock::new(), Context::default());
         clock.begin_window(HOME, 100 * MS, 50 * MS);
-        clock.end_window(OTHER, 105 * MS, 50 * MS, 5 * MS, &mut one);
+        clock.end_window(OTHER, (105 * MS, 50 * MS), 105 * MS, 5 * MS, &mut one);
         assert_eq!(absent(&one), 0);
-        clock.end_window(OTHER, 110 * MS, 54 * MS, 5 * MS, &mut one);
+        clock.end_window(OTHER, (110 * MS, 54 * MS), 110 * MS, 5 * MS, &mut one);
         assert_eq!(absent(&one), 1);
         clock.resume(HOME, 110 * MS, 110 * MS);
         clock.resume(OTHER, 110 * MS, 110 * MS);
-        clock.end_window(OTHER, 115 * MS, 54 * MS, 5 * MS, &mut one);
+        clock.end_window(OTHER, (115 * MS, 54 * MS), 115 * MS, 5 * MS, &mut one);
         assert_eq!(absent(&one), 1, "another thread has been the owner");
     }
 
@@ -268,8 +281,27 @@ mod tests {
     fn absence_never_exceeds_the_last_run() {
         let (mut clock, mut one) = (CpuClock::new(), Context::default());
         clock.begin_window(HOME, 100 * MS, 50 * MS);
-        clock.end_window(HOME, 110 * MS, 50 * MS, 3 * MS, &mut one);
+        clock.end_window(HOME, (110 * MS, 50 * MS), 110 * MS, 3 * MS, &mut one);
         assert_eq!(absent(&one), 3);
+    }
+
+    /// Guards against absence that nobody is charged with: it was longer than the run that ended
+    /// before it.
+    #[test]
+    fn absence_between_the_end_of_a_run_and_the_reading_is_of_the_next_run() {
+        let (mut clock, mut one, mut next) =
+            (CpuClock::new(), Context::default(), Context::default());
+        clock.begin_window(HOME, 100 * MS, 50 * MS);
+        // The run ends at 110, and the thread is absent until 190.
+        clock.end_window(HOME, (190 * MS, 60 * MS), 110 * MS, 10 * MS, &mut one);
+        // The next run began at 110, and computes since 190.
+        clock.end_window(HOME, (195 * MS, 65 * MS), 195 * MS, 85 * MS, &mut next);
+        assert_eq!(absent(&one) + absent(&next), 80);
+        assert!(absent(&one) <= 10);
+        // Absence of shorter runs in the same window is of nobody.
+        clock.end_window(HOME, (205 * MS, 65 * MS), 205 * MS, 2 * MS, &mut one);
+        clock.end_window(HOME, (215 * MS, 75 * MS), 215 * MS, 10 * MS, &mut next);
+        assert_eq!(absent(&one) + absent(&next), 82);
     }
 
     #[test]
@@ -278,7 +310,7 @@ mod tests {
         clock.begin_window(HOME, 100 * MS, 50 * MS);
         clock.leave_out(HOME, 7 * MS);
         assert!(!clock.is_due(107 * MS));
-        clock.end_window(HOME, 110 * MS, 52 * MS, 3 * MS, &mut one);
+        clock.end_window(HOME, (110 * MS, 52 * MS), 110 * MS, 3 * MS, &mut one);
         assert_eq!(absent(&one), 1);
     }
 

@@ -192,7 +192,7 @@ impl Inner {
         self.run_started = now;
         if let Some([left, _]) = self.sched.payloads_of_handoff(handoff) {
             if self.cpu.is_due(now) {
-                self.cpu.read(HOME, run, left);
+                self.cpu.read(HOME, now, run, left);
             }
             left.busy += run;
         }

@@ -463,7 +463,7 @@ impl Inner {
     #[cold]
     pub(super) fn end_window(&mut self, pid: ProcessId, run: u64) {
         if let Some(context) = self.sched.payload_mut(pid) {
-            self.cpu.read(self.carrier, run, context);
+            self.cpu.read(self.carrier, self.run_started, run, context);
         }
     }
 
