@@ -345,7 +345,7 @@ fn the_state_is_closed_while_a_call_that_uses_a_file_is_left_behind() {
             "warn '@on'
              local file = io.popen('exec sleep 5 >&- 2>&-', 'w')
              process.spawn({ daemon = true }, function() file:write(('x'):rep(1000000)) end)
-             process.sleep(0.05)
+             process.sleep(0.3)
              last = setmetatable({}, { __gc = function()
                print(pcall(file.write, file, 'more'))
                print(pcall(file.close, file))
