@@ -203,14 +203,14 @@ static baton_vm *new_vm(struct body *body) {
 /* Waits until the VM has something to do. Returns how the wait ended, as poll does. */
 static int wait_for(baton_vm *vm, int timeout) {
   struct pollfd watched;
-  int count;
+  int ready;
   watched.fd = baton_vm_descriptor(vm);
   watched.events = POLLIN;
   watched.revents = 0;
-  do /* again after a signal */
-    count = poll(&watched, 1, timeout);
-  while (count < 0 && errno == EINTR);
-  return count;
+  do { /* again after a signal */
+    ready = poll(&watched, 1, timeout);
+  } while (ready < 0 && errno == EINTR);
+  return ready;
 }
 
 /* What is left until the next deadline, as poll takes it: rounded up, at most a second. */
