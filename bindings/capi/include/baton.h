@@ -134,9 +134,6 @@ BATON_INSIDE void baton_safepoint_in_call(const baton_vm *vm);
 BATON_INSIDE void baton_step_aside(const baton_vm *vm);
 /* For traces: the calling process begins to collect garbage, or ends that. */
 BATON_INSIDE void baton_trace_garbage(const baton_vm *vm, int begins);
-/* In a simulated run: how many steps were made since the last call. Writes how many to make until
-   the next call. Returns whether the process calls baton_safepoint now. */
-BATON_INSIDE int baton_count_steps(const baton_vm *vm, uint32_t steps, uint32_t *until_next);
 
 /* A critical section of the calling process. Leaving one lets nobody run; baton_give_way does. */
 BATON_INSIDE void baton_enter_critical(const baton_vm *vm);

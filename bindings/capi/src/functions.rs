@@ -159,6 +159,7 @@ mod objects;
 mod select;
 mod shared;
 mod signals;
+mod simulation;
 mod threads;
 mod turns;
 mod wakers;
@@ -237,13 +238,6 @@ bridge! {
 
     fn baton_step_aside(vm) {
         vm.step_aside();
-    }
-
-    fn baton_count_steps(vm, steps: u32, until_next: *mut u32) -> c_int {
-        let counted = vm.count_steps(steps);
-        // SAFETY: the C half passes a place of its own.
-        unsafe { until_next.write(counted.until_next) };
-        c_int::from(counted.is_safepoint_due)
     }
 
     fn baton_offload(vm) -> c_int {

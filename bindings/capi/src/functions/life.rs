@@ -1,6 +1,6 @@
 //! The life of a VM whose guest is a table of functions in C.
 
-use super::{CSpawn, asked_options, write_message};
+use super::{CSpawn, asked_options, simulation, write_message};
 use crate::guest::{CGuest, CTable};
 use baton_core::sched::Priority;
 use baton_core::vm::{StintEnd, StintRefused, Vm};
@@ -20,7 +20,7 @@ extern "C" fn baton_version() -> *const c_char {
     VERSION.as_ptr().cast()
 }
 
-fn negative(error: &io::Error) -> c_int {
+pub(super) fn negative(error: &io::Error) -> c_int {
     -error.raw_os_error().unwrap_or(libc::ENOMEM)
 }
 
@@ -179,7 +179,14 @@ unsafe extern "C" fn baton_vm_free(vm: *const Vm) -> c_int {
     // A host that frees its VM between two stints does not need it any more.
     vm.end_between_stints();
     match Arc::try_unwrap(vm) {
-        Ok(_) => 0,
+        Ok(vm) => {
+            let was_simulated = vm.is_simulated();
+            drop(vm);
+            if was_simulated {
+                simulation::note_free();
+            }
+            0
+        }
         Err(vm) => {
             // It is the caller's still.
             let _ = Arc::into_raw(vm);
