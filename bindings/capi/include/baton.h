@@ -167,10 +167,17 @@ BATON_INSIDE int baton_priority(const baton_vm *vm, uint64_t process);
 BATON_INSIDE void baton_set_priority(const baton_vm *vm, uint64_t process, int priority);
 BATON_INSIDE void baton_set_user_data(const baton_vm *vm, uint64_t process, uintptr_t user_data);
 BATON_INSIDE int baton_state(const baton_vm *vm, uint64_t process);
+/* How long a process runs before its equals have their turn. 0: the parameter `slice` says it. */
+BATON_INSIDE uint64_t baton_slice(const baton_vm *vm, uint64_t process);
+BATON_INSIDE void baton_set_slice(const baton_vm *vm, uint64_t process, uint64_t nanoseconds);
 
 BATON_INSIDE struct baton_time_used baton_time_used(const baton_vm *vm, uint64_t process);
 BATON_INSIDE void baton_stack_bounds(
     const baton_vm *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);
+/* Where the stack of a process ends: its registers and frames are between this address and the higher
+   one of baton_stack_bounds. For a collector that scans stacks. 0: it is the running one or in a
+   foreign call, has not begun, or has ended. */
+BATON_INSIDE uintptr_t baton_stack_pointer(const baton_vm *vm, uint64_t process);
 BATON_INSIDE size_t baton_stack_used(const baton_vm *vm, uint64_t process);
 /* Writes what the process waits for, or nothing. */
 BATON_INSIDE void baton_blocker(const baton_vm *vm, uint64_t process, char *text, size_t size);
@@ -199,6 +206,12 @@ enum baton_offload {
 };
 /* Takes the calling process to another thread for a foreign call that is known to be long. */
 BATON_INSIDE int baton_offload(const baton_vm *vm);
+/* Whether others may run beside foreign calls. 0: the VM stays with each call, as with BATON_STAY.
+   It holds for all processes, from the next call on. */
+BATON_INSIDE void baton_set_retaking(const baton_vm *vm, int on);
+/* Whether others run beside the present call, or are about to. If not, those that run beside it
+   later see all that this thread has written before it asked. */
+BATON_OUTSIDE int baton_is_revoked(const baton_vm *vm);
 /* The age at which a foreign call may lose the VM. */
 BATON_ANY_THREAD uint64_t baton_window(const baton_vm *vm);
 /* The parameter warn_blocked. */

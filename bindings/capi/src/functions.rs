@@ -362,6 +362,26 @@ bridge! {
         process(pid).map(|pid| vm.time_used(pid)).unwrap_or_default().into()
     }
 
+    fn baton_stack_pointer(vm, pid: u64) -> usize {
+        process(pid).and_then(|pid| vm.stack_pointer(pid)).unwrap_or(0)
+    }
+
+    fn baton_slice(vm, pid: u64) -> u64 {
+        let slice = process(pid).map_or(Duration::ZERO, |pid| vm.slice(pid));
+        u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn baton_set_slice(vm, pid: u64, nanoseconds: u64) {
+        if let Some(pid) = process(pid) {
+            let own = (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds));
+            vm.set_slice(pid, own);
+        }
+    }
+
+    fn baton_set_retaking(vm, on: c_int) {
+        vm.set_retaking(on != 0 && !vm.is_simulated());
+    }
+
     fn baton_stack_used(vm, pid: u64) -> usize {
         process(pid).and_then(|pid| vm.stack_high_water(pid)).unwrap_or(0)
     }
