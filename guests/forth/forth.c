@@ -199,6 +199,7 @@ static struct process *new_process(cell word) {
 static struct baton_spawn_options options_of(struct process *process, cell priority) {
   struct baton_spawn_options options;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)process;
   options.priority = (int)priority;
   options.preemptible = 1;

@@ -149,6 +149,7 @@ static struct process *new_process(struct machine *machine, long place) {
 static struct baton_spawn_options options_of(struct process *process, int priority) {
   struct baton_spawn_options options;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)process;
   options.preemptible = 1;
   options.priority = priority; /* 0: the spawning process's */

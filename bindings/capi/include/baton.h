@@ -87,6 +87,7 @@ enum baton_state {
 #define BATON_MESSAGE 240
 
 struct baton_spawn_options {
+  size_t size;         /* sizeof(struct baton_spawn_options) */
   uintptr_t user_data; /* the guest's record of the process */
   size_t stack_size;   /* bytes; 0: the parameter's */
   int priority;        /* 1 to 80; 0: the calling process's */
@@ -174,9 +175,9 @@ BATON_INSIDE void baton_set_slice(const baton_vm *vm, uint64_t process, uint64_t
 BATON_INSIDE struct baton_time_used baton_time_used(const baton_vm *vm, uint64_t process);
 BATON_INSIDE void baton_stack_bounds(
     const baton_vm *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);
-/* Where the stack of a process ends: its registers and frames are between this address and the higher
-   one of baton_stack_bounds. For a collector that scans stacks. 0: it is the running one or in a
-   foreign call, has not begun, or has ended. */
+/* Where the stack of a process ends: its registers and frames are between this address and the
+   higher one of baton_stack_bounds. For a collector that scans stacks. 0: it is the running one or
+   in a foreign call, has not begun, or has ended. */
 BATON_INSIDE uintptr_t baton_stack_pointer(const baton_vm *vm, uint64_t process);
 BATON_INSIDE size_t baton_stack_used(const baton_vm *vm, uint64_t process);
 /* Writes what the process waits for, or nothing. */

@@ -6,9 +6,9 @@
 
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
-    SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
+    State, SuspendOutcome, Wake, WakeReason,
 };
-use baton_core::vm::{ForeignCall, Offloaded, Spawned, TimeUsed, Vm};
+use baton_core::vm::{ForeignCall, Offloaded, TimeUsed, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
 use std::ffi::{c_char, c_int};
@@ -21,20 +21,6 @@ pub struct CWake {
     reason: u32,
     case_index: u32,
     value: u64,
-}
-
-/// `struct baton_spawn_options`.
-#[repr(C)]
-pub(crate) struct CSpawn {
-    user_data: usize,
-    stack_size: usize,
-    priority: c_int,
-    preemptible: c_int,
-    daemon: c_int,
-    quiet: c_int,
-    suspended: c_int,
-    thread: [u8; threads::NAME_SIZE],
-    by_timer: c_int,
 }
 
 /// Seconds.
@@ -160,6 +146,7 @@ mod select;
 mod shared;
 mod signals;
 mod simulation;
+mod spawning;
 mod threads;
 mod turns;
 mod wakers;
@@ -419,66 +406,6 @@ bridge_from_anywhere! {
 
     fn baton_threads_for_calls(vm) -> usize {
         vm.threads_for_calls()
-    }
-}
-
-/// What the scheduler is told of a process. Its priority is `inherited` unless another one is
-/// asked for.
-fn asked_options(
-    asked: &CSpawn,
-    inherited: impl FnOnce() -> Priority,
-) -> (SpawnOptions, Option<usize>, Spawned) {
-    let options = SpawnOptions {
-        priority: u8::try_from(asked.priority)
-            .ok()
-            .and_then(Priority::new)
-            .unwrap_or_else(inherited),
-        preemptible: asked.preemptible != 0,
-        daemon: asked.daemon != 0,
-        quiet: asked.quiet != 0,
-        suspended: asked.suspended != 0,
-        pin: None,
-        user_data: asked.user_data,
-    };
-    let stack_size = (asked.stack_size > 0).then_some(asked.stack_size);
-    let when = if asked.by_timer != 0 {
-        Spawned::ByTimer
-    } else {
-        Spawned::Now
-    };
-    (options, stack_size, when)
-}
-
-/// Makes a process. Returns 0 and writes a message if it cannot.
-///
-/// # Safety
-/// `options` is readable, `message` writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_spawn(
-    vm: &Vm,
-    options: *const CSpawn,
-    message: *mut c_char,
-    size: usize,
-) -> u64 {
-    // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { gate::inside(vm, "baton_spawn") };
-    // SAFETY: the caller's condition.
-    let asked = unsafe { &*options };
-    let (options, stack_size, when) = asked_options(asked, || {
-        vm.sched(|sched| {
-            sched
-                .current()
-                .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
-        })
-    });
-    match threads::spawn(vm, &asked.thread, options, stack_size, when) {
-        Ok(pid) => pid.to_bits(),
-        Err(error) => {
-            // SAFETY: the caller's condition.
-            unsafe { write_message(message, size, &error) };
-            0
-        }
     }
 }
 

@@ -14,8 +14,7 @@ static MISTAKES_WITH_ASAN: Program =
     Program::checked("mistakes", &LIBRARY, Checker::AddressSanitizer);
 static GUEST_FOR_MEMCHECK: Program = Program::checked("guest", &LIBRARY, Checker::Memcheck);
 static HOST_FOR_MEMCHECK: Program = Program::checked("host", &LIBRARY, Checker::Memcheck);
-static SIMULATED_FOR_MEMCHECK: Program =
-    Program::checked("simulated", &LIBRARY, Checker::Memcheck);
+static SIMULATED_FOR_MEMCHECK: Program = Program::checked("simulated", &LIBRARY, Checker::Memcheck);
 static MISTAKES_FOR_MEMCHECK: Program = Program::checked("mistakes", &LIBRARY, Checker::Memcheck);
 
 /// The cases of `guest.c` that end well.

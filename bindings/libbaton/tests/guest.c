@@ -25,6 +25,7 @@ static uint64_t spawn(baton_vm *vm, struct body *body) {
   struct baton_spawn_options options;
   uint64_t process;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)body;
   options.preemptible = 1;
   process = baton_spawn(vm, &options, message, sizeof message);
@@ -266,6 +267,7 @@ static void spawn_first_late(baton_vm *vm, uint64_t self, void *argument) {
   (void)self;
   (void)argument;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   baton_spawn_first(vm, &options, message, sizeof message);
 }
 
@@ -401,6 +403,9 @@ int main(int argc, char **argv) {
   refuse_bad_tables();
   expect(baton_vm_new(&TABLE, &poll_is_armed, &vm) == 0, "a VM");
   memset(&options, 0, sizeof options);
+  expect(baton_spawn_first(vm, &options, message, sizeof message) == 0, "options without a size");
+  expect(strstr(message, "expected `size`") != NULL, "what is expected");
+  options.size = sizeof options;
   options.user_data = (uintptr_t)&body;
   options.preemptible = 1;
   expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "the first process");

@@ -48,6 +48,7 @@ static uint64_t spawn(baton_vm *vm, struct body *body) {
   struct baton_spawn_options options;
   uint64_t process;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)body;
   options.preemptible = 1;
   process = baton_spawn(vm, &options, message, sizeof message);
@@ -194,6 +195,7 @@ static baton_vm *new_vm(struct body *body) {
   baton_vm *vm = NULL;
   expect(baton_vm_new(&TABLE, &poll_is_armed, &vm) == 0, "a VM");
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)body;
   options.preemptible = 1;
   expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "the first process");

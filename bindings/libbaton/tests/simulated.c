@@ -76,6 +76,7 @@ static void main_body(struct run *run) {
     all[i].run = run;
     all[i].number = i + 1;
     memset(&options, 0, sizeof options);
+    options.size = sizeof options;
     options.user_data = (uintptr_t)&all[i];
     options.preemptible = 1;
     ids[i] = baton_spawn(run->vm, &options, message, sizeof message);
@@ -103,6 +104,7 @@ static baton_vm *new_vm(void) {
 static void add_first(baton_vm *vm, struct process *process) {
   struct baton_spawn_options options;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)process;
   options.preemptible = 1;
   expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "the first process");

@@ -153,9 +153,9 @@ pub(crate) static SCENARIOS: [Scenario; 19] = [
         seed: Some(FIRST_SEED),
         ..optional(
             "simulated",
-            "The environment variable `SEED` has a number. The run is simulated by this seed. Starts \
-             three processes. Ten times, each one loops 100 times without any wait, and prints its \
-             number, 1, 2 or 3. Waits for all, sleeps for an hour, and prints `done`.",
+            "The environment variable `SEED` has a number. The run is simulated by this seed. \
+             Starts three processes. Ten times, each one loops 100 times without any wait, and \
+             prints its number, 1, 2 or 3. Waits for all, sleeps for an hour, and prints `done`.",
             simulated,
         )
     },

@@ -67,9 +67,9 @@ impl Checker {
     /// not begin with, and a block without a caller never counts as lost. It leaves the signals'
     /// actions to the program, which may look at them.
     ///
-    /// A program that ends while a thread of its starts would fail now and then: the thread is not
-    /// known yet, and what AddressSanitizer holds for it counts as lost. One in 40 runs of a program
-    /// that does nothing else does.
+    /// A program that ends while one of its threads is starting would fail now and then: the thread
+    /// is not known yet, and what AddressSanitizer holds for it counts as lost. One in 40 runs of a
+    /// program that does nothing else does.
     pub fn prepare(self, command: &mut Command) -> &mut Command {
         match self {
             Checker::AddressSanitizer => command

@@ -197,21 +197,22 @@ BATON_INSIDE uint32_t baton_choose(const baton_vm *vm, uint32_t count);
 
 /*
 ** A schedule is what was decided in a run, as text. `p2@57=3` says that process 2 is preempted at
-** its step 57, and that process 3 runs next. `o` is for the next process after a wait, a yield or an
-** end, `s` for a baton_select or baton_choose. Processes are numbered as they were spawned, from 1.
-** A second decision at the same step has a number: `o2@57.1=3`. Commas separate decisions.
+** its step 57, and that process 3 runs next. `o` is for the next process after a wait, a yield or
+** an end, `s` for a baton_select or baton_choose. Processes are numbered as they were spawned, from
+** 1. A second decision at the same step has a number: `o2@57.1=3`. Commas separate decisions.
 **
 ** What a schedule does not decide is decided plainly: the process runs on, the one that has waited
 ** longest is next, the first case is ready, the number is 0. So a schedule can be made shorter, as
 ** long as the run still fails, until it has only what matters.
 */
 
-/* Has a simulated run write its schedule down. Before the first process. The guest then counts each
-   single step. -EINVAL: the run is not simulated, or has a process. Otherwise the system's error. */
+/* Has a simulated run write its schedule down. Before the first process. The guest then counts
+   each single step. -EINVAL: the run is not simulated, or has a process. Otherwise the system's
+   error. */
 BATON_ANY_THREAD int baton_vm_record(baton_vm *vm);
 /* Has a simulated run follow a schedule, and write down what of it made a difference. Before the
-   first process. With the whole schedule of a recorded run, and its seed, it is the same run again. An
-   empty text is a run in plain order. The same errors, with a message; -EINVAL also says that a
+   first process. With the whole schedule of a recorded run, and its seed, it is the same run again.
+   An empty text is a run in plain order. The same errors, with a message; -EINVAL also says that a
    decision is written wrongly. */
 BATON_ANY_THREAD int baton_vm_replay(
     baton_vm *vm, const char *schedule, char *message, size_t size);

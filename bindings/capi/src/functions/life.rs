@@ -1,6 +1,7 @@
 //! The life of a VM whose guest is a table of functions in C.
 
-use super::{CSpawn, asked_options, simulation, write_message};
+use super::spawning::{CSpawn, asked_options};
+use super::{simulation, write_message};
 use crate::guest::{CGuest, CTable};
 use baton_core::sched::Priority;
 use baton_core::vm::{StintEnd, StintRefused, Vm};
@@ -58,7 +59,8 @@ unsafe extern "C" fn baton_vm_new(
 /// Adds a process before the VM runs.
 ///
 /// # Safety
-/// `options` is readable, `message` writable for `size` bytes. Nobody else knows the VM yet.
+/// `options` is readable as its first member says, `message` writable for `size` bytes. Nobody else
+/// knows the VM yet.
 // SAFETY: the only definition of this symbol, with the signature of `baton/guest.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_spawn_first(
@@ -68,13 +70,17 @@ unsafe extern "C" fn baton_spawn_first(
     size: usize,
 ) -> u64 {
     // SAFETY: the caller's condition.
-    let asked = unsafe { &*options };
-    let (options, stack_size, when) = asked_options(asked, || Priority::DEFAULT);
-    match vm.spawn_first(options, stack_size, when) {
+    let asked = unsafe { CSpawn::read(options) };
+    let spawned = asked.and_then(|asked| {
+        let (options, stack_size, when) = asked_options(&asked, || Priority::DEFAULT);
+        let spawned = vm.spawn_first(options, stack_size, when);
+        spawned.map_err(|error| error.to_string())
+    });
+    match spawned {
         Ok(process) => process.to_bits(),
         Err(error) => {
             // SAFETY: the caller's condition.
-            unsafe { write_message(message, size, &error.to_string()) };
+            unsafe { write_message(message, size, &error) };
             0
         }
     }
