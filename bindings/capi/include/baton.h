@@ -179,6 +179,7 @@ BATON_INSIDE void baton_stack_bounds(
    higher one of baton_stack_bounds. For a collector that scans stacks. 0: it is the running one or
    in a foreign call, has not begun, or has ended. */
 BATON_INSIDE uintptr_t baton_stack_pointer(const baton_vm *vm, uint64_t process);
+/* The most bytes of its stack that a process has used. */
 BATON_INSIDE size_t baton_stack_used(const baton_vm *vm, uint64_t process);
 /* Writes what the process waits for, or nothing. */
 BATON_INSIDE void baton_blocker(const baton_vm *vm, uint64_t process, char *text, size_t size);

@@ -12,6 +12,7 @@ use baton_core::vm::{ForeignCall, Offloaded, TimeUsed, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
 use std::ffi::{c_char, c_int};
+use std::io;
 use std::time::Duration;
 
 /// `struct baton_wake`.
@@ -79,6 +80,11 @@ fn deadline(timeout: i64) -> Deadline {
 #[inline(never)]
 fn deadline_after(nanoseconds: u64) -> Deadline {
     Vm::deadline(Some(Duration::from_nanos(nanoseconds)))
+}
+
+/// The system's error as a result.
+fn negative(error: &io::Error) -> c_int {
+    -error.raw_os_error().unwrap_or(libc::ENOMEM)
 }
 
 fn process(bits: u64) -> Option<ProcessId> {

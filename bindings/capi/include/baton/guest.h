@@ -198,8 +198,9 @@ BATON_INSIDE uint32_t baton_choose(const baton_vm *vm, uint32_t count);
 /*
 ** A schedule is what was decided in a run, as text. `p2@57=3` says that process 2 is preempted at
 ** its step 57, and that process 3 runs next. `o` is for the next process after a wait, a yield or
-** an end, `s` for a baton_select or baton_choose. Processes are numbered as they were spawned, from
-** 1. A second decision at the same step has a number: `o2@57.1=3`. Commas separate decisions.
+** an end, `s` for a baton_select or baton_choose. The first process has the number 1, and the
+** others follow as they are spawned. A second decision at the same step has a number: `o2@57.1=3`.
+** Commas separate decisions.
 **
 ** What a schedule does not decide is decided plainly: the process runs on, the one that has waited
 ** longest is next, the first case is ready, the number is 0. So a schedule can be made shorter, as

@@ -1,14 +1,13 @@
 //! The life of a VM whose guest is a table of functions in C.
 
 use super::spawning::{CSpawn, asked_options};
-use super::{simulation, write_message};
+use super::{negative, simulation, write_message};
 use crate::guest::{CGuest, CTable};
 use baton_core::sched::Priority;
 use baton_core::vm::{StintEnd, StintRefused, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::{gate, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};
-use std::io;
 use std::ptr;
 use std::sync::Arc;
 
@@ -19,10 +18,6 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 #[unsafe(no_mangle)]
 extern "C" fn baton_version() -> *const c_char {
     VERSION.as_ptr().cast()
-}
-
-pub(super) fn negative(error: &io::Error) -> c_int {
-    -error.raw_os_error().unwrap_or(libc::ENOMEM)
 }
 
 /// Makes a VM and writes it.

@@ -1,6 +1,6 @@
 //! Simulated runs, and their schedules as text.
 
-use super::write_message;
+use super::{negative, write_message};
 use baton_core::recording::{Recording, RunDecision};
 use baton_core::vm::Vm;
 use std::ffi::{CStr, c_char, c_int};
@@ -41,7 +41,7 @@ fn record(vm: &Vm, given: Option<&[RunDecision]>) -> c_int {
             vm.record(recording);
             0
         }
-        Err(error) => super::life::negative(&error),
+        Err(error) => negative(&error),
     }
 }
 
