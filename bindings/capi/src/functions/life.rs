@@ -67,7 +67,7 @@ unsafe extern "C" fn baton_spawn_first(
     // SAFETY: the caller's condition.
     let asked = unsafe { CSpawn::read(options) };
     let spawned = asked.and_then(|asked| {
-        let (options, stack_size, when) = asked_options(&asked, || Priority::DEFAULT);
+        let (options, stack_size, when) = asked_options(asked, || Priority::DEFAULT);
         let spawned = vm.spawn_first(options, stack_size, when);
         spawned.map_err(|error| error.to_string())
     });

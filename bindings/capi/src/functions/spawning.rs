@@ -4,11 +4,9 @@ use super::{gate, threads, write_message};
 use baton_core::sched::{Priority, SpawnOptions};
 use baton_core::vm::{Spawned, Vm};
 use std::ffi::{c_char, c_int};
-use std::mem::offset_of;
 
 /// `struct baton_spawn_options`.
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub(super) struct CSpawn {
     pub(super) size: usize,
     pub(super) user_data: usize,
@@ -22,33 +20,23 @@ pub(super) struct CSpawn {
     pub(super) by_timer: c_int,
 }
 
-/// The bytes of the first version's options.
-const LEAST_OPTIONS: usize = offset_of!(CSpawn, by_timer) + size_of::<c_int>();
-
 impl CSpawn {
-    /// A copy of a guest's options, which may be those of another header.
+    /// The options of a guest. A later header's have more after these.
     ///
     /// # Safety
-    /// `options` is readable for as many bytes as its first member says.
-    pub(super) unsafe fn read(options: *const CSpawn) -> Result<CSpawn, String> {
+    /// `options` is readable for as many bytes as its first member says, while the result lives.
+    pub(super) unsafe fn read<'options>(
+        options: *const CSpawn,
+    ) -> Result<&'options CSpawn, String> {
         // SAFETY: the caller's condition.
         let size = unsafe { options.cast::<usize>().read() };
-        if size < LEAST_OPTIONS {
+        if size < size_of::<CSpawn>() {
             return Err(format!(
                 "options of {size} bytes; expected `size` to be sizeof(struct baton_spawn_options)"
             ));
         }
-        // SAFETY: all zero is a valid value of these numbers.
-        let mut copy: CSpawn = unsafe { std::mem::zeroed() };
-        // SAFETY: both are as large as that, by the caller's condition.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                options.cast::<u8>(),
-                (&raw mut copy).cast::<u8>(),
-                size.min(size_of::<CSpawn>()),
-            );
-        }
-        Ok(copy)
+        // SAFETY: the caller's condition; it is as large as that.
+        Ok(unsafe { &*options })
     }
 }
 
@@ -96,7 +84,7 @@ unsafe extern "C" fn baton_spawn(
     // SAFETY: the caller's condition.
     let asked = unsafe { CSpawn::read(options) };
     let spawned = asked.and_then(|asked| {
-        let (options, stack_size, when) = asked_options(&asked, || {
+        let (options, stack_size, when) = asked_options(asked, || {
             vm.sched(|sched| {
                 sched
                     .current()
