@@ -13,12 +13,13 @@
 #define BUDGET (2 * MILLISECOND)
 
 static void sleep_until(uint64_t time) {
-  const uint64_t now = baton_lua_now();
-  struct timespec left;
-  if (time <= now) return;
-  left.tv_sec = (time_t)((time - now) / 1000000000);
-  left.tv_nsec = (long)((time - now) % 1000000000);
-  nanosleep(&left, NULL);
+  uint64_t now;
+  while ((now = baton_lua_now()) < time) { /* again after a signal */
+    struct timespec left;
+    left.tv_sec = (time_t)((time - now) / 1000000000);
+    left.tv_nsec = (long)((time - now) % 1000000000);
+    nanosleep(&left, NULL);
+  }
 }
 
 static void fail(lua_State *L) {

@@ -43,7 +43,8 @@ static struct {
   cell here; /* the first free cell */
   char *source;
   int is_compiling;
-} forth;
+  uint32_t steps, steps_left; /* until the next baton_count_steps: how many, and what is left */
+} forth = {.steps = 1, .steps_left = 1};
 
 /* What each process has of its own. */
 struct process {
@@ -135,7 +136,12 @@ static void look(struct process *process) {
 }
 
 static void poll(struct process *process) {
-  if (!baton_wants_safepoint(forth.vm)) return;
+  int is_due = baton_wants_safepoint(forth.vm);
+  if (--forth.steps_left == 0) { /* of a simulated run */
+    is_due |= baton_count_steps(forth.vm, forth.steps, &forth.steps);
+    forth.steps_left = forth.steps;
+  }
+  if (!is_due) return;
   baton_safepoint(forth.vm);
   look(process);
 }
@@ -193,6 +199,7 @@ static struct process *new_process(cell word) {
 static struct baton_spawn_options options_of(struct process *process, cell priority) {
   struct baton_spawn_options options;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)process;
   options.priority = (int)priority;
   options.preemptible = 1;
@@ -517,6 +524,7 @@ static char *text_of(const char *path) {
 int main(int argc, char **argv) {
   static const struct baton_guest table = {.size = sizeof table, .run = run, .preempt = preempt};
   struct baton_spawn_options options;
+  const char *seed = getenv("SEED"); /* of a simulated run */
   char message[BATON_MESSAGE];
   size_t i;
   if (argc != 2) fail("usage", "forth PROGRAM");
@@ -524,6 +532,8 @@ int main(int argc, char **argv) {
     new_word(PRIMITIVES[i].name, PRIMITIVES[i].run, PRIMITIVES[i].is_immediate);
   forth.source = text_of(argv[1]);
   if (baton_vm_new(&table, NULL, &forth.vm) != 0) fail("start", "there is no VM");
+  if (seed != NULL && baton_vm_simulate(forth.vm, strtoull(seed, NULL, 10)) != 0)
+    fail("SEED", "the run cannot be simulated");
   options = options_of(new_process(INTERPRETER), 0);
   if (baton_spawn_first(forth.vm, &options, message, sizeof message) == 0) fail("start", message);
   /* A native thread may still be in a call, so the VM is not freed. */

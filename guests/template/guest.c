@@ -1,7 +1,7 @@
 /*
 ** The smallest guest of Baton that is of use as a beginning: a stack machine with processes.
 **
-**   ./guest PROGRAM
+**   ./guest PROGRAM         with the variable SEED, the run is simulated
 **
 ** README.md describes its language. The comments marked "Baton:" say what a guest owes to the
 ** runtime. The porting guide of the book has the same steps in the same order.
@@ -42,6 +42,7 @@ struct instruction {
 struct machine {
   baton_vm *vm;
   int poll; /* atomic. Not 0: the running process calls baton_safepoint soon */
+  uint32_t steps, steps_left; /* until the next baton_count_steps: how many, and what is left */
   long variables[26];
   struct instruction program[MOST_INSTRUCTIONS];
   long length;
@@ -88,7 +89,12 @@ static enum next unless_killed(struct process *process) {
    each jump. That others may run in between is nobody's surprise there. */
 static enum next poll(struct process *process) {
   struct machine *machine = process->machine;
-  if (!__atomic_load_n(&machine->poll, __ATOMIC_RELAXED)) return GOES_ON;
+  int is_due = __atomic_load_n(&machine->poll, __ATOMIC_RELAXED);
+  if (--machine->steps_left == 0) { /* a jump is a step of a simulated run */
+    is_due |= baton_count_steps(machine->vm, machine->steps, &machine->steps);
+    machine->steps_left = machine->steps;
+  }
+  if (!is_due) return GOES_ON;
   __atomic_store_n(&machine->poll, 0, __ATOMIC_RELAXED);
   baton_safepoint(machine->vm);
   return unless_killed(process);
@@ -143,6 +149,7 @@ static struct process *new_process(struct machine *machine, long place) {
 static struct baton_spawn_options options_of(struct process *process, int priority) {
   struct baton_spawn_options options;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)process;
   options.preemptible = 1;
   options.priority = priority; /* 0: the spawning process's */
@@ -458,13 +465,16 @@ static void load(struct machine *machine, const char *path) {
 /* }====================================================== */
 
 int main(int argc, char **argv) {
-  static struct machine machine;
+  static struct machine machine = {.steps = 1, .steps_left = 1};
+  const char *seed = getenv("SEED");
   struct baton_spawn_options options;
   char message[BATON_MESSAGE];
   int result;
   if (argc != 2) fail("usage", "guest PROGRAM");
   load(&machine, argv[1]);
   result = baton_vm_new(&TABLE, &machine, &machine.vm);
+  if (result == 0 && seed != NULL)
+    result = baton_vm_simulate(machine.vm, strtoull(seed, NULL, 10));
   if (result != 0) fail("no VM", strerror(-result));
   options = options_of(new_process(&machine, 0), 0);
   if (baton_spawn_first(machine.vm, &options, message, sizeof message) == 0)

@@ -87,6 +87,7 @@ enum baton_state {
 #define BATON_MESSAGE 240
 
 struct baton_spawn_options {
+  size_t size;         /* sizeof(struct baton_spawn_options) */
   uintptr_t user_data; /* the guest's record of the process */
   size_t stack_size;   /* bytes; 0: the parameter's */
   int priority;        /* 1 to 80; 0: the calling process's */
@@ -134,9 +135,6 @@ BATON_INSIDE void baton_safepoint_in_call(const baton_vm *vm);
 BATON_INSIDE void baton_step_aside(const baton_vm *vm);
 /* For traces: the calling process begins to collect garbage, or ends that. */
 BATON_INSIDE void baton_trace_garbage(const baton_vm *vm, int begins);
-/* In a simulated run: how many steps were made since the last call. Writes how many to make until
-   the next call. Returns whether the process calls baton_safepoint now. */
-BATON_INSIDE int baton_count_steps(const baton_vm *vm, uint32_t steps, uint32_t *until_next);
 
 /* A critical section of the calling process. Leaving one lets nobody run; baton_give_way does. */
 BATON_INSIDE void baton_enter_critical(const baton_vm *vm);
@@ -170,10 +168,18 @@ BATON_INSIDE int baton_priority(const baton_vm *vm, uint64_t process);
 BATON_INSIDE void baton_set_priority(const baton_vm *vm, uint64_t process, int priority);
 BATON_INSIDE void baton_set_user_data(const baton_vm *vm, uint64_t process, uintptr_t user_data);
 BATON_INSIDE int baton_state(const baton_vm *vm, uint64_t process);
+/* How long a process runs before its equals have their turn. 0: the parameter `slice` says it. */
+BATON_INSIDE uint64_t baton_slice(const baton_vm *vm, uint64_t process);
+BATON_INSIDE void baton_set_slice(const baton_vm *vm, uint64_t process, uint64_t nanoseconds);
 
 BATON_INSIDE struct baton_time_used baton_time_used(const baton_vm *vm, uint64_t process);
 BATON_INSIDE void baton_stack_bounds(
     const baton_vm *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);
+/* Where the stack of a process ends: its registers and frames are between this address and the
+   higher one of baton_stack_bounds. For a collector that scans stacks. 0: it is the running one or
+   in a foreign call, has not begun, or has ended. */
+BATON_INSIDE uintptr_t baton_stack_pointer(const baton_vm *vm, uint64_t process);
+/* The most bytes of its stack that a process has used. */
 BATON_INSIDE size_t baton_stack_used(const baton_vm *vm, uint64_t process);
 /* Writes what the process waits for, or nothing. */
 BATON_INSIDE void baton_blocker(const baton_vm *vm, uint64_t process, char *text, size_t size);
@@ -202,6 +208,12 @@ enum baton_offload {
 };
 /* Takes the calling process to another thread for a foreign call that is known to be long. */
 BATON_INSIDE int baton_offload(const baton_vm *vm);
+/* Whether others may run beside foreign calls. 0: the VM stays with each call, as with BATON_STAY.
+   It holds for all processes, from the next call on. */
+BATON_INSIDE void baton_set_retaking(const baton_vm *vm, int on);
+/* Whether others run beside the present call, or are about to. If not, those that run beside it
+   later see all that this thread has written before it asked. */
+BATON_OUTSIDE int baton_is_revoked(const baton_vm *vm);
 /* The age at which a foreign call may lose the VM. */
 BATON_ANY_THREAD uint64_t baton_window(const baton_vm *vm);
 /* The parameter warn_blocked. */

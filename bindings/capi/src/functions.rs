@@ -6,12 +6,13 @@
 
 use baton_core::sched::{
     ChannelId, Deadline, KillOutcome, Priority, ProcessId, ResumeOutcome, Scheduler, SemaphoreId,
-    SpawnOptions, State, SuspendOutcome, Wake, WakeReason,
+    State, SuspendOutcome, Wake, WakeReason,
 };
-use baton_core::vm::{ForeignCall, Offloaded, Spawned, TimeUsed, Vm};
+use baton_core::vm::{ForeignCall, Offloaded, TimeUsed, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::reserve;
 use std::ffi::{c_char, c_int};
+use std::io;
 use std::time::Duration;
 
 /// `struct baton_wake`.
@@ -21,20 +22,6 @@ pub struct CWake {
     reason: u32,
     case_index: u32,
     value: u64,
-}
-
-/// `struct baton_spawn_options`.
-#[repr(C)]
-pub(crate) struct CSpawn {
-    user_data: usize,
-    stack_size: usize,
-    priority: c_int,
-    preemptible: c_int,
-    daemon: c_int,
-    quiet: c_int,
-    suspended: c_int,
-    thread: [u8; threads::NAME_SIZE],
-    by_timer: c_int,
 }
 
 /// Seconds.
@@ -93,6 +80,11 @@ fn deadline(timeout: i64) -> Deadline {
 #[inline(never)]
 fn deadline_after(nanoseconds: u64) -> Deadline {
     Vm::deadline(Some(Duration::from_nanos(nanoseconds)))
+}
+
+/// The system's error as a result.
+fn negative(error: &io::Error) -> c_int {
+    -error.raw_os_error().unwrap_or(libc::ENOMEM)
 }
 
 fn process(bits: u64) -> Option<ProcessId> {
@@ -159,6 +151,8 @@ mod objects;
 mod select;
 mod shared;
 mod signals;
+mod simulation;
+mod spawning;
 mod threads;
 mod turns;
 mod wakers;
@@ -237,13 +231,6 @@ bridge! {
 
     fn baton_step_aside(vm) {
         vm.step_aside();
-    }
-
-    fn baton_count_steps(vm, steps: u32, until_next: *mut u32) -> c_int {
-        let counted = vm.count_steps(steps);
-        // SAFETY: the C half passes a place of its own.
-        unsafe { until_next.write(counted.until_next) };
-        c_int::from(counted.is_safepoint_due)
     }
 
     fn baton_offload(vm) -> c_int {
@@ -368,6 +355,26 @@ bridge! {
         process(pid).map(|pid| vm.time_used(pid)).unwrap_or_default().into()
     }
 
+    fn baton_stack_pointer(vm, pid: u64) -> usize {
+        process(pid).and_then(|pid| vm.stack_pointer(pid)).unwrap_or(0)
+    }
+
+    fn baton_slice(vm, pid: u64) -> u64 {
+        let slice = process(pid).map_or(Duration::ZERO, |pid| vm.slice(pid));
+        u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn baton_set_slice(vm, pid: u64, nanoseconds: u64) {
+        if let Some(pid) = process(pid) {
+            let own = (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds));
+            vm.set_slice(pid, own);
+        }
+    }
+
+    fn baton_set_retaking(vm, on: c_int) {
+        vm.set_retaking(on != 0 && !vm.is_simulated());
+    }
+
     fn baton_stack_used(vm, pid: u64) -> usize {
         process(pid).and_then(|pid| vm.stack_high_water(pid)).unwrap_or(0)
     }
@@ -405,66 +412,6 @@ bridge_from_anywhere! {
 
     fn baton_threads_for_calls(vm) -> usize {
         vm.threads_for_calls()
-    }
-}
-
-/// What the scheduler is told of a process. Its priority is `inherited` unless another one is
-/// asked for.
-fn asked_options(
-    asked: &CSpawn,
-    inherited: impl FnOnce() -> Priority,
-) -> (SpawnOptions, Option<usize>, Spawned) {
-    let options = SpawnOptions {
-        priority: u8::try_from(asked.priority)
-            .ok()
-            .and_then(Priority::new)
-            .unwrap_or_else(inherited),
-        preemptible: asked.preemptible != 0,
-        daemon: asked.daemon != 0,
-        quiet: asked.quiet != 0,
-        suspended: asked.suspended != 0,
-        pin: None,
-        user_data: asked.user_data,
-    };
-    let stack_size = (asked.stack_size > 0).then_some(asked.stack_size);
-    let when = if asked.by_timer != 0 {
-        Spawned::ByTimer
-    } else {
-        Spawned::Now
-    };
-    (options, stack_size, when)
-}
-
-/// Makes a process. Returns 0 and writes a message if it cannot.
-///
-/// # Safety
-/// `options` is readable, `message` writable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_spawn(
-    vm: &Vm,
-    options: *const CSpawn,
-    message: *mut c_char,
-    size: usize,
-) -> u64 {
-    // SAFETY: the C half calls this inside the VM (`baton.h`).
-    let vm = &unsafe { gate::inside(vm, "baton_spawn") };
-    // SAFETY: the caller's condition.
-    let asked = unsafe { &*options };
-    let (options, stack_size, when) = asked_options(asked, || {
-        vm.sched(|sched| {
-            sched
-                .current()
-                .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
-        })
-    });
-    match threads::spawn(vm, &asked.thread, options, stack_size, when) {
-        Ok(pid) => pid.to_bits(),
-        Err(error) => {
-            // SAFETY: the caller's condition.
-            unsafe { write_message(message, size, &error) };
-            0
-        }
     }
 }
 

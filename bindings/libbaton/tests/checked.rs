@@ -8,14 +8,17 @@ use library::LIBRARY;
 
 static GUEST_WITH_ASAN: Program = Program::checked("guest", &LIBRARY, Checker::AddressSanitizer);
 static HOST_WITH_ASAN: Program = Program::checked("host", &LIBRARY, Checker::AddressSanitizer);
+static SIMULATED_WITH_ASAN: Program =
+    Program::checked("simulated", &LIBRARY, Checker::AddressSanitizer);
 static MISTAKES_WITH_ASAN: Program =
     Program::checked("mistakes", &LIBRARY, Checker::AddressSanitizer);
 static GUEST_FOR_MEMCHECK: Program = Program::checked("guest", &LIBRARY, Checker::Memcheck);
 static HOST_FOR_MEMCHECK: Program = Program::checked("host", &LIBRARY, Checker::Memcheck);
+static SIMULATED_FOR_MEMCHECK: Program = Program::checked("simulated", &LIBRARY, Checker::Memcheck);
 static MISTAKES_FOR_MEMCHECK: Program = Program::checked("mistakes", &LIBRARY, Checker::Memcheck);
 
 /// The cases of `guest.c` that end well.
-const OF_GUEST: [&str; 7] = [
+const OF_GUEST: [&str; 9] = [
     "everything",
     "call",
     "loop",
@@ -23,6 +26,8 @@ const OF_GUEST: [&str; 7] = [
     "be_woken",
     "wait_for_ever",
     "wait_in_section",
+    "change_slices",
+    "ask_in_call",
 ];
 
 /// The cases of `host.c`, without those of its last test, and those that measure time.
@@ -37,10 +42,16 @@ const OF_HOST: [&str; 8] = [
     "two",
 ];
 
+/// The cases of `simulated.c`, without those that differ from these in number or time alone.
+const OF_SIMULATED: [&str; 3] = ["choices", "calls", "refusals"];
+
 #[test]
 fn guests_are_clean_under_address_sanitizer() {
     for case in OF_GUEST {
         GUEST_WITH_ASAN.succeeds(case);
+    }
+    for case in OF_SIMULATED {
+        SIMULATED_WITH_ASAN.succeeds(case);
     }
 }
 
@@ -71,6 +82,9 @@ fn guests_are_clean_under_memcheck() {
     }
     for case in OF_GUEST {
         GUEST_FOR_MEMCHECK.succeeds(case);
+    }
+    for case in OF_SIMULATED {
+        SIMULATED_FOR_MEMCHECK.succeeds(case);
     }
 }
 

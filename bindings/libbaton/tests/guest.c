@@ -25,6 +25,7 @@ static uint64_t spawn(baton_vm *vm, struct body *body) {
   struct baton_spawn_options options;
   uint64_t process;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)body;
   options.preemptible = 1;
   process = baton_spawn(vm, &options, message, sizeof message);
@@ -266,6 +267,7 @@ static void spawn_first_late(baton_vm *vm, uint64_t self, void *argument) {
   (void)self;
   (void)argument;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   baton_spawn_first(vm, &options, message, sizeof message);
 }
 
@@ -304,6 +306,64 @@ static void be_outlasted(baton_vm *vm, uint64_t self, void *argument) {
   baton_stop(vm);
 }
 
+/* A process that waits: its stack is in use between its pointer and its higher bound. */
+static void wait_with_local(baton_vm *vm, uint64_t self, void *argument) {
+  volatile uintptr_t local = 0x5eed;
+  *(uintptr_t *)argument = (uintptr_t)&local;
+  baton_suspend(vm, self);
+  expect(local == 0x5eed, "what a collector has only read");
+}
+
+static void scan_stack(baton_vm *vm, uint64_t self, void *argument) {
+  uintptr_t local = 0, guard, low, high, end;
+  struct body other = {wait_with_local, &local};
+  uint64_t process = spawn(vm, &other);
+  (void)argument;
+  expect(baton_stack_pointer(vm, process) == 0, "it has not begun");
+  baton_yield(vm);
+  end = baton_stack_pointer(vm, process);
+  baton_stack_bounds(vm, process, &guard, &low, &high);
+  expect(guard < low && low <= end && end <= local && local < high, "the part in use");
+  expect(*(volatile uintptr_t *)local == 0x5eed, "a value on its stack");
+  expect(baton_stack_pointer(vm, self) == 0, "the running process");
+  baton_resume(vm, process);
+  baton_join(vm, process, BATON_FOREVER);
+  expect(baton_stack_pointer(vm, process) == 0, "it has ended");
+  baton_stop(vm);
+}
+
+static void change_slices(baton_vm *vm, uint64_t self, void *argument) {
+  uint64_t usual = baton_slice(vm, self);
+  (void)argument;
+  expect(usual == 10000000, "the parameter");
+  baton_set_slice(vm, self, 2000000);
+  expect(baton_slice(vm, self) == 2000000, "its own");
+  baton_set_slice(vm, self, 0);
+  expect(baton_slice(vm, self) == usual, "the parameter again");
+  baton_stop(vm);
+}
+
+/* A call sees that others run beside it. Without retaking they do not. */
+static void ask_in_call(baton_vm *vm, uint64_t self, void *argument) {
+  struct body other = {work_beside_call, (void *)&has_worked};
+  uint64_t process = spawn(vm, &other);
+  (void)self;
+  (void)argument;
+  baton_set_retaking(vm, 0);
+  baton_leave(vm);
+  usleep(50000);
+  expect(!baton_is_revoked(vm), "the VM stays with the call");
+  baton_enter(vm);
+  expect(!has_worked, "the other process has not run");
+  baton_set_retaking(vm, 1);
+  baton_leave(vm);
+  while (!__atomic_load_n(&has_worked, __ATOMIC_ACQUIRE)) usleep(100);
+  expect(baton_is_revoked(vm), "others run beside the call");
+  baton_enter(vm);
+  baton_join(vm, process, BATON_FOREVER);
+  baton_stop(vm);
+}
+
 static const struct {
   const char *name;
   void (*run)(baton_vm *vm, uint64_t self, void *argument);
@@ -314,7 +374,8 @@ static const struct {
     {"yield_from_elsewhere", yield_from_elsewhere}, {"end_outside", end_outside},
     {"switch_in_callback", switch_in_callback}, {"leave_section", leave_section},
     {"wait_in_section", wait_in_section}, {"spawn_first_late", spawn_first_late},
-    {"wait_for_ever", wait_for_ever}, {"be_outlasted", be_outlasted}};
+    {"wait_for_ever", wait_for_ever}, {"be_outlasted", be_outlasted},
+    {"scan_stack", scan_stack}, {"change_slices", change_slices}, {"ask_in_call", ask_in_call}};
 
 static void refuse_bad_tables(void) {
   struct baton_guest bad = TABLE;
@@ -342,6 +403,9 @@ int main(int argc, char **argv) {
   refuse_bad_tables();
   expect(baton_vm_new(&TABLE, &poll_is_armed, &vm) == 0, "a VM");
   memset(&options, 0, sizeof options);
+  expect(baton_spawn_first(vm, &options, message, sizeof message) == 0, "options without a size");
+  expect(strstr(message, "expected `size`") != NULL, "what is expected");
+  options.size = sizeof options;
   options.user_data = (uintptr_t)&body;
   options.preemptible = 1;
   expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "the first process");

@@ -96,3 +96,18 @@ fn a_wait_in_a_critical_section_is_refused() {
 fn a_first_process_of_a_vm_that_runs_ends_with_a_message() {
     GUEST.ends_with("spawn_first_late", "a VM that does not run yet");
 }
+
+#[test]
+fn a_collector_finds_the_part_of_a_stack_that_is_in_use() {
+    GUEST.succeeds("scan_stack");
+}
+
+#[test]
+fn a_process_may_have_slices_of_its_own() {
+    GUEST.succeeds("change_slices");
+}
+
+#[test]
+fn a_call_sees_whether_others_run_beside_it() {
+    GUEST.succeeds("ask_in_call");
+}

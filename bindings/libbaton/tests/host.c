@@ -48,6 +48,7 @@ static uint64_t spawn(baton_vm *vm, struct body *body) {
   struct baton_spawn_options options;
   uint64_t process;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)body;
   options.preemptible = 1;
   process = baton_spawn(vm, &options, message, sizeof message);
@@ -194,6 +195,7 @@ static baton_vm *new_vm(struct body *body) {
   baton_vm *vm = NULL;
   expect(baton_vm_new(&TABLE, &poll_is_armed, &vm) == 0, "a VM");
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)body;
   options.preemptible = 1;
   expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "the first process");
@@ -203,14 +205,14 @@ static baton_vm *new_vm(struct body *body) {
 /* Waits until the VM has something to do. Returns how the wait ended, as poll does. */
 static int wait_for(baton_vm *vm, int timeout) {
   struct pollfd watched;
-  int count;
+  int ready;
   watched.fd = baton_vm_descriptor(vm);
   watched.events = POLLIN;
   watched.revents = 0;
-  do /* again after a signal */
-    count = poll(&watched, 1, timeout);
-  while (count < 0 && errno == EINTR);
-  return count;
+  do { /* again after a signal */
+    ready = poll(&watched, 1, timeout);
+  } while (ready < 0 && errno == EINTR);
+  return ready;
 }
 
 /* What is left until the next deadline, as poll takes it: rounded up, at most a second. */

@@ -102,6 +102,7 @@ int main(int argc, char **argv) {
   expect(baton_vm_new(&table, &chosen, &vm) == 0, "a VM");
   for (i = 0; i < 3; i++) {
     memset(&options, 0, sizeof options);
+    options.size = sizeof options;
     options.user_data = i;
     expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "a process");
   }

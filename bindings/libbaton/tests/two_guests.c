@@ -96,6 +96,7 @@ static void poll(struct language *mine) {
 static struct baton_spawn_options options_of(body run) {
   struct baton_spawn_options options;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = (uintptr_t)run;
   options.preemptible = 1;
   return options;

@@ -69,14 +69,14 @@ static int handles_signal(int signal) {
 /* Waits for the descriptor. Returns whether it is readable. */
 static int wait_for(lua_State *L, int timeout) {
   struct pollfd watched;
+  int ready;
   watched.fd = baton_lua_descriptor(L);
   watched.events = POLLIN;
   watched.revents = 0;
-  int count;
-  do /* again after a signal */
-    count = poll(&watched, 1, timeout);
-  while (count < 0 && errno == EINTR);
-  return count == 1;
+  do { /* again after a signal */
+    ready = poll(&watched, 1, timeout);
+  } while (ready < 0 && errno == EINTR);
+  return ready == 1;
 }
 
 /* A loop of the usual form, until the global is true. */
@@ -205,13 +205,16 @@ static void loop(void) {
   expect(write(sockets[0], "1", 1) == 1, "a question");
   while (answers < 50 || number(L, "slept") < 20 || number(L, "blocked") < 3) {
     struct pollfd watched[2];
-    int end = baton_lua_run_until(L, baton_lua_now() + 50 * MILLISECOND);
+    int ready, end = baton_lua_run_until(L, baton_lua_now() + 50 * MILLISECOND);
     expect(end >= 0, "a turn");
     memset(watched, 0, sizeof watched);
     watched[0].fd = sockets[0];
     watched[1].fd = baton_lua_descriptor(L);
     watched[0].events = watched[1].events = POLLIN;
-    expect(poll(watched, 2, 5000) > 0, "something to do within 5 s");
+    do { /* again after a signal */
+      ready = poll(watched, 2, 5000);
+    } while (ready < 0 && errno == EINTR);
+    expect(ready > 0, "something to do within 5 s");
     if (watched[0].revents) {
       char bytes[64];
       const ssize_t size = read(sockets[0], bytes, sizeof bytes);

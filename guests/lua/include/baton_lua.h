@@ -48,7 +48,8 @@ int baton_lua_run_until(lua_State *L, uint64_t deadline);
 
 /* A descriptor that is readable (for poll, select, epoll) when baton_lua_run_until has something to
    do; on Linux, at deadlines, too. It stays the same until lua_close. Do not read it, change it or
-   close it. -1: there are no processes yet. */
+   close it. -1: there are no processes yet. A signal may end the loop's wait early, by the error
+   EINTR: wait again. */
 int baton_lua_descriptor(lua_State *L);
 
 /* When baton_lua_run_until has something to do next, in nanoseconds of baton_lua_now: a past time

@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | [`DecisionKind::Preempt`] | the process is preempted, and `value` runs next | it continues |
 //! | [`DecisionKind::Order`] | the process waits, yields or ends, and `value` runs next, before its turn | the first of the equals runs |
-//! | [`DecisionKind::Select`] | the ready case of a select, by `value` modulo their number | the first one |
+//! | [`DecisionKind::Select`] | the ready case of a select, or what the guest chooses, by `value` modulo their number | the first one |
 //!
 //! Processes are numbered from 1, in the order of their spawning.
 //!
@@ -70,7 +70,7 @@ pub struct Point {
     pub process: u32,
     /// How many steps the process has made, with the one that it is about to make or is in.
     pub step: u64,
-    /// How often it was left at this step before.
+    /// How often it was left at this step before, or has chosen.
     pub again: u16,
 }
 
@@ -82,7 +82,8 @@ pub enum DecisionKind {
     Preempt = 1,
     /// Which of several equals runs after the process.
     Order = 2,
-    /// Which of several ready cases is taken.
+    /// Which of several ready cases is taken, or what the guest chooses
+    /// ([`Inside::choose`](crate::vm::Inside::choose)).
     Select = 3,
 }
 
@@ -284,7 +285,7 @@ impl Recording {
         }
     }
 
-    /// Notes that a process was left where it is.
+    /// Notes that a process was left where it is, or has chosen.
     pub(crate) fn leave(&self, process: ProcessId) {
         if let Some(place) = place_of(process) {
             let first = self.read(place);

@@ -145,6 +145,7 @@ fn queries_of_the_vm_about_strange_ids_have_answers() {
         assert_eq!(vm.stack_high_water(stranger), None, "{what}");
         assert_eq!(vm.stack_bounds(stranger), None, "{what}");
         assert_eq!(vm.stack_guard(stranger), None, "{what}");
+        assert_eq!(vm.stack_pointer(stranger), None, "{what}");
         assert_eq!(vm.slice(stranger), Duration::from_secs(3600), "{what}");
         let cpu = vm.running_time(stranger);
         assert!(what == "dead" || cpu == Duration::ZERO, "{what}: {cpu:?}");
@@ -386,7 +387,7 @@ const CHANGES: [Call; 12] = [
 ];
 
 /// Queries.
-const QUESTIONS: [Call; 14] = [
+const QUESTIONS: [Call; 16] = [
     ("sched", |vm, _| _ = vm.sched(|sched| sched.current())),
     ("slice", |vm, me| _ = vm.slice(me)),
     ("time_used", |vm, me| _ = vm.time_used(me)),
@@ -396,6 +397,8 @@ const QUESTIONS: [Call; 14] = [
     ("stack_high_water", |vm, me| _ = vm.stack_high_water(me)),
     ("stack_bounds", |vm, me| _ = vm.stack_bounds(me)),
     ("stack_guard", |vm, me| _ = vm.stack_guard(me)),
+    ("stack_pointer", |vm, me| _ = vm.stack_pointer(me)),
+    ("choose", |vm, _| _ = vm.choose(3)),
     ("stack_stats", |vm, _| _ = vm.stack_stats()),
     ("premade_stacks", |vm, _| _ = vm.premade_stacks(None)),
     ("current_carrier", |vm, _| _ = vm.current_carrier()),

@@ -183,6 +183,17 @@ impl Fiber {
         unreachable!("a fiber that had ended was continued");
     }
 
+    /// Where the stack of a suspended fiber ends: its registers and all of its frames are at this
+    /// address and above.
+    ///
+    /// # Safety
+    /// The fiber is alive and suspended, and no thread continues it meanwhile. What its last switch
+    /// wrote is visible to this thread.
+    pub unsafe fn stack_pointer(self) -> *const u8 {
+        // SAFETY: the caller's conditions.
+        unsafe { (*self.0.as_ptr()).stack_pointer }
+    }
+
     /// The argument of [`Fiber::prepare`] or [`ThreadFiber::new`]: a word that belongs to the
     /// fiber.
     ///

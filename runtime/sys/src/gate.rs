@@ -336,6 +336,24 @@ impl<'words> OwnGate<'words> {
         self.words.revoke();
     }
 
+    /// Whether the VM was taken from the calling thread's present call, or is being taken. If not,
+    /// a thread that takes it later sees all earlier stores of this thread: the fence-free variant
+    /// ensures that by the taker's membarrier, the other one by the fence.
+    /// `baton_gate_is_revoked` of `c/gate.h` is the same.
+    pub fn is_revoked(self) -> bool {
+        if self.slow() & CAS != 0 {
+            // SeqCst: pairs with the exchange of `claim` in `take_by_claim`.
+            fence(Ordering::SeqCst);
+            // Acquire: as in `claim_enter`.
+            if self.words.claim.load(Ordering::Acquire) == TAKEN {
+                return true;
+            }
+        }
+        // Only the compiler must keep the order: see above.
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        self.slow() & REVOKED != 0
+    }
+
     /// As [`GateWords::set_attention`].
     pub fn set_attention(self) {
         self.words.set_attention();

@@ -40,6 +40,7 @@ int main(int argc, char **argv) {
   char message[BATON_MESSAGE];
   baton_vm *vm = NULL;
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.user_data = argc == 2 ? strtoul(argv[1], NULL, 10) : 0;
   if (options.user_data == 0 || baton_vm_new(&table, NULL, &vm) != 0) return 2;
   if (baton_spawn_first(vm, &options, message, sizeof message) == 0) return 2;

@@ -53,7 +53,8 @@ fn play_all(play: &command_line::Play) -> ExitCode {
     };
     for scenario in SCENARIOS.iter().filter(chosen) {
         let name = scenario.name;
-        let mut session = match Session::start(&play.command_for(name), play.limit) {
+        let started = Session::start(&play.command_for(name), play.limit, scenario.seed);
+        let mut session = match started {
             Ok(session) => session,
             Err(why) => {
                 eprintln!("baton-conformance: {why}");

@@ -12,6 +12,8 @@ pub(crate) struct Scenario {
     pub(crate) task: &'static str,
     /// Whether a guest may leave it out, by the line `unsupported`.
     pub(crate) is_optional: bool,
+    /// What the variable `SEED` says to the guest; `None`: there is no such variable.
+    pub(crate) seed: Option<u64>,
     pub(crate) play: fn(&mut Session) -> Result<(), Failure>,
 }
 
@@ -24,6 +26,7 @@ const fn scenario(
         name,
         task,
         is_optional: false,
+        seed: None,
         play,
     }
 }
@@ -40,7 +43,7 @@ const fn optional(
 }
 
 /// All scenarios, in the order in which a guest learns them.
-pub(crate) static SCENARIOS: [Scenario; 18] = [
+pub(crate) static SCENARIOS: [Scenario; 19] = [
     scenario("hello", "Prints `hello`.", hello),
     scenario(
         "turns",
@@ -146,6 +149,16 @@ pub(crate) static SCENARIOS: [Scenario; 18] = [
          byte and prints its number. Sleeps for 50 ms, prints `beside`, and waits for the process.",
         ready,
     ),
+    Scenario {
+        seed: Some(FIRST_SEED),
+        ..optional(
+            "simulated",
+            "The environment variable `SEED` has a number. The run is simulated by this seed. \
+             Starts three processes. Ten times, each one loops 100 times without any wait, and \
+             prints its number, 1, 2 or 3. Waits for all, sleeps for an hour, and prints `done`.",
+            simulated,
+        )
+    },
 ];
 
 fn hello(guest: &mut Session) -> Result<(), Failure> {
@@ -291,6 +304,47 @@ fn ready(guest: &mut Session) -> Result<(), Failure> {
     guest.send("x")?;
     guest.expect(&["120"])?;
     guest.ends_well()
+}
+
+/// The seeds of `simulated`, each of which is played.
+const FIRST_SEED: u64 = 1;
+const LAST_SEED: u64 = 8;
+
+fn simulated(guest: &mut Session) -> Result<(), Failure> {
+    let first = simulated_run(guest)?;
+    guest.start_again(FIRST_SEED)?;
+    let again = simulated_run(guest)?;
+    if again != first {
+        return wrong(format!(
+            "expected the same lines from the same seed, got {first} and {again}"
+        ));
+    }
+    for seed in FIRST_SEED + 1..=LAST_SEED {
+        guest.start_again(seed)?;
+        if simulated_run(guest)? != first {
+            return Ok(());
+        }
+    }
+    wrong(format!(
+        "expected another order from another seed, got {first} from each of {LAST_SEED}"
+    ))
+}
+
+/// What a run of `simulated` prints, without the last line.
+fn simulated_run(guest: &mut Session) -> Result<String, Failure> {
+    let mut lines = String::new();
+    for _ in 0..30 {
+        lines.push_str(&guest.line()?);
+    }
+    guest.expect(&["done"])?;
+    guest.ends_well()?;
+    match ["1", "2", "3"]
+        .iter()
+        .all(|number| lines.matches(number).count() == 10)
+    {
+        true => Ok(lines),
+        false => wrong(format!("expected each number ten times, got {lines}")),
+    }
 }
 
 #[cfg(test)]

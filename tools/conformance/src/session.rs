@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// What a guest prints if it cannot play a scenario.
 const UNSUPPORTED: &str = "unsupported";
 
+/// The environment variable of a guest whose run is simulated.
+const SEED: &str = "SEED";
+
 /// How often the end of a guest is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -37,6 +40,7 @@ pub(crate) fn wrong<T>(why: impl Into<String>) -> Result<T, Failure> {
 
 /// A guest that plays one scenario. It is ended when this is dropped.
 pub(crate) struct Session {
+    command: Vec<String>,
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -46,20 +50,30 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Starts a program with its arguments.
-    pub(crate) fn start(command: &[String], limit: Duration) -> Result<Session, String> {
+    /// Starts a program with its arguments, and with a seed, if it is to be simulated.
+    pub(crate) fn start(
+        command: &[String],
+        limit: Duration,
+        seed: Option<u64>,
+    ) -> Result<Session, String> {
         let (program, arguments) = command.split_first().ok_or("no program is given")?;
-        // Before the program can measure any time itself.
-        let begin = Instant::now();
-        let started = Command::new(program)
+        let mut start = Command::new(program);
+        start
             .args(arguments)
+            .env_remove(SEED)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
+            .stderr(Stdio::piped());
+        if let Some(seed) = seed {
+            start.env(SEED, seed.to_string());
+        }
+        // Before the program can measure any time itself.
+        let begin = Instant::now();
+        let started = start.spawn();
         let mut child = started.map_err(|why| format!("cannot start {program}: {why}"))?;
         let (output, errors) = (child.stdout.take(), child.stderr.take());
         Ok(Session {
+            command: command.to_vec(),
             input: child.stdin.take(),
             lines: lines_of(output),
             errors: errors.map(|errors| thread::spawn(move || text_of(errors))),
@@ -67,6 +81,15 @@ impl Session {
             begin,
             limit,
         })
+    }
+
+    /// Starts the same guest once more, after its end.
+    pub(crate) fn start_again(&mut self, seed: u64) -> Result<(), Failure> {
+        match Session::start(&self.command, self.limit, Some(seed)) {
+            Ok(next) => *self = next,
+            Err(why) => return wrong(why),
+        }
+        Ok(())
     }
 
     /// The number of the guest's process.

@@ -13,7 +13,7 @@ const GUESTS: [(&str, &str, &str); 2] = [("template", "guest", "tiny"), ("forth"
 /// thread run at a time. So those are left out that differ from these in number or time alone,
 /// those that end a program before its processes, and `turns`, whose processes may use up their
 /// slices.
-const FOR_MEMCHECK: [&str; 9] = [
+const FOR_MEMCHECK: [&str; 10] = [
     "hello",
     "sleep",
     "preempt",
@@ -23,6 +23,7 @@ const FOR_MEMCHECK: [&str; 9] = [
     "callback",
     "wake",
     "ready",
+    "simulated",
 ];
 
 /// Makes a copy of a guest for a checker.

@@ -73,7 +73,7 @@ pub(crate) const ABI: u32 = 0;
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
 
 /// The program that tests guests.
-const CONFORMANCE: &str = "baton-conformance";
+pub(crate) const CONFORMANCE: &str = "baton-conformance";
 
 /// The compiler's flag for the library that goes into a shared one.
 const SHARED: &str = "--cfg baton_shared";

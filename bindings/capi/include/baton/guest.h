@@ -151,13 +151,76 @@ BATON_ANY_THREAD int baton_vm_run_until(baton_vm *vm, uint64_t deadline);
    baton_vm_run_until has something to do: after a wake by another thread or a signal handler, at
    the end of a foreign call, when a descriptor is ready that a process waits for, while processes
    are runnable; and on Linux at the next deadline. Sometimes it is readable for nothing. It is the
-   VM's, and lives as long: do not read it, change it or close it. */
+   VM's, and lives as long: do not read it, change it or close it. A signal may end the loop's wait
+   early, by the error EINTR: wait again. The signal of `preempt` may come late, between two
+   calls. */
 BATON_ANY_THREAD int baton_vm_descriptor(const baton_vm *vm);
 /* When baton_vm_run_until has something to do next, by the clock of baton_now, as far as is known
    before the descriptor is readable: at the end of the last call, or because of a wake since then.
    0: now. BATON_NO_DEADLINE: only the descriptor will tell. A program that also runs on other
    systems than Linux takes it as the timeout of its loop's wait. */
 BATON_ANY_THREAD uint64_t baton_vm_next_deadline(const baton_vm *vm);
+
+/* }====================================================== */
+
+/* {======================================================
+** Simulated runs: the same seed gives the same run
+**
+** Random numbers from the seed decide which of several equals runs next, and when a process is
+** preempted. So each seed is another possible run, and the seed of one that fails repeats it:
+**
+**   baton_vm_new(&guest, state, &vm);
+**   baton_vm_simulate(vm, seed);
+**   baton_spawn_first(...), baton_vm_run(vm), baton_vm_free(vm); and so on, with the next seed
+**
+** Time is virtual: a step of the guest takes a microsecond, and if no process can run, the clock
+** jumps to the next deadline. A foreign call takes no time, and no other process runs beside it.
+**
+** What comes from outside comes when it comes: a descriptor that is ready, a signal, a waker in a
+** thread of the program's own. A run repeats itself only without these, and if the guest does the
+** same by itself: its hashes, its random numbers, the order of what it sorts by address.
+** ======================================================= */
+
+/* Makes the run of a VM a simulated one, before its first process and before other VMs run. From
+   then on, baton_now is the virtual clock for the whole program, so all VMs that it runs later are
+   simulated, too. -EBUSY: there is another simulated VM, which was not freed. -EINVAL: it is
+   simulated already, has a process, or runs. */
+BATON_ANY_THREAD int baton_vm_simulate(baton_vm *vm, uint64_t seed);
+/* How many steps the running process has made since the last call, such as instructions of the
+   guest's machine. Writes how many to make until the next call, at least 1. Returns whether the
+   process calls baton_safepoint now: this is how it is preempted in a simulated run. In other runs,
+   there is nothing to count: 0, and UINT32_MAX steps. */
+BATON_INSIDE int baton_count_steps(const baton_vm *vm, uint32_t steps, uint32_t *until_next);
+/* A number below `count`, which is at least 1: for what the guest decides by chance. In a simulated
+   run the seed decides, and the number is a part of the schedule. */
+BATON_INSIDE uint32_t baton_choose(const baton_vm *vm, uint32_t count);
+
+/*
+** A schedule is what was decided in a run, as text. `p2@57=3` says that process 2 is preempted at
+** its step 57, and that process 3 runs next. `o` is for the next process after a wait, a yield or
+** an end, `s` for a baton_select or baton_choose. The first process has the number 1, and the
+** others follow as they are spawned. A second decision at the same step has a number: `o2@57.1=3`.
+** Commas separate decisions.
+**
+** What a schedule does not decide is decided plainly: the process runs on, the one that has waited
+** longest is next, the first case is ready, the number is 0. So a schedule can be made shorter, as
+** long as the run still fails, until it has only what matters.
+*/
+
+/* Has a simulated run write its schedule down. Before the first process. The guest then counts
+   each single step. -EINVAL: the run is not simulated, or has a process. Otherwise the system's
+   error. */
+BATON_ANY_THREAD int baton_vm_record(baton_vm *vm);
+/* Has a simulated run follow a schedule, and write down what of it made a difference. Before the
+   first process. With the whole schedule of a recorded run, and its seed, it is the same run again.
+   An empty text is a run in plain order. The same errors, with a message; -EINVAL also says that a
+   decision is written wrongly. */
+BATON_ANY_THREAD int baton_vm_replay(
+    baton_vm *vm, const char *schedule, char *message, size_t size);
+/* Writes the schedule of a run that has ended, cut to fit, and ended by a zero byte. Returns its
+   length, without that byte. -EINVAL: the run is not recorded. -E2BIG: it has more than 131,072
+   decisions. Before the VM is freed. A process may call it, too, for its run so far. */
+BATON_ANY_THREAD int64_t baton_vm_schedule(const baton_vm *vm, char *text, size_t size);
 
 /* }====================================================== */
 

@@ -58,17 +58,19 @@
 
 #endif
 
-BATON_INLINE void baton_leave(const baton_vm *vm) {
+/* Moves the first word on. `enters`: it comes from outside. Returns where the words are. */
+BATON_INLINE uint64_t baton_gate_move(const baton_vm *vm, int enters) {
   BATON_GATE_FIND(words, gate);
-  if (__builtin_expect((gate & 1) != 0, 0)) baton_gate_mistaken(vm, 0);
-  BATON_GATE_WRITE_TO(words, gate | 1);
+  if (__builtin_expect((gate & 1) != (uint64_t)enters, 0)) baton_gate_mistaken(vm, enters);
+  BATON_GATE_WRITE_TO(words, (gate | 1) + (uint64_t)enters);
+  return words;
 }
 
+BATON_INLINE void baton_leave(const baton_vm *vm) { baton_gate_move(vm, 0); }
+
 BATON_INLINE void baton_enter(const baton_vm *vm) {
+  const uint64_t words = baton_gate_move(vm, 1);
   uint32_t slow;
-  BATON_GATE_FIND(words, gate);
-  if (__builtin_expect((gate & 1) == 0, 0)) baton_gate_mistaken(vm, 1);
-  BATON_GATE_WRITE_TO(words, (gate | 1) + 1);
   BATON_GATE_READ_SLOW(words, slow);
   if (__builtin_expect((slow & BATON_GATE_SLOW) != 0, 0)) baton_enter_cold(vm);
 }

@@ -133,6 +133,10 @@ bridge_from_anywhere! {
         }
     }
 
+    fn baton_is_revoked(_vm) -> c_int {
+        gate::here().is_revoked().into()
+    }
+
     fn baton_wants_safepoint(_vm) -> c_int {
         c_int::from(gate::here().slow() & gate::ATTENTION != 0)
     }

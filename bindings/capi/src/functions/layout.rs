@@ -4,7 +4,8 @@
 use super::descriptors::CWatch;
 use super::life;
 use super::select::CCase;
-use super::{CLastAccount, CSpawn, CTimeUsed, CWake};
+use super::spawning::CSpawn;
+use super::{CLastAccount, CTimeUsed, CWake};
 use crate::guest::CTable;
 use std::io::Write;
 use std::mem::offset_of;
@@ -57,7 +58,8 @@ fn structures_are_the_same_in_c_and_in_rust() {
     let all = assertions! {
         CWake as "baton_wake" { reason, case_index, value }
         CSpawn as "baton_spawn_options" {
-            user_data, stack_size, priority, preemptible, daemon, quiet, suspended, thread, by_timer
+            size, user_data, stack_size, priority, preemptible, daemon, quiet, suspended, thread,
+            by_timer
         }
         CTimeUsed as "baton_time_used" { running, cpu }
         CLastAccount as "baton_last_account" { time, priority }

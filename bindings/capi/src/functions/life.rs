@@ -1,13 +1,13 @@
 //! The life of a VM whose guest is a table of functions in C.
 
-use super::{CSpawn, asked_options, write_message};
+use super::spawning::{CSpawn, asked_options};
+use super::{negative, simulation, write_message};
 use crate::guest::{CGuest, CTable};
 use baton_core::sched::Priority;
 use baton_core::vm::{StintEnd, StintRefused, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::{gate, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};
-use std::io;
 use std::ptr;
 use std::sync::Arc;
 
@@ -18,10 +18,6 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 #[unsafe(no_mangle)]
 extern "C" fn baton_version() -> *const c_char {
     VERSION.as_ptr().cast()
-}
-
-fn negative(error: &io::Error) -> c_int {
-    -error.raw_os_error().unwrap_or(libc::ENOMEM)
 }
 
 /// Makes a VM and writes it.
@@ -58,7 +54,8 @@ unsafe extern "C" fn baton_vm_new(
 /// Adds a process before the VM runs.
 ///
 /// # Safety
-/// `options` is readable, `message` writable for `size` bytes. Nobody else knows the VM yet.
+/// `options` is readable as its first member says, `message` writable for `size` bytes. Nobody else
+/// knows the VM yet.
 // SAFETY: the only definition of this symbol, with the signature of `baton/guest.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_spawn_first(
@@ -68,13 +65,17 @@ unsafe extern "C" fn baton_spawn_first(
     size: usize,
 ) -> u64 {
     // SAFETY: the caller's condition.
-    let asked = unsafe { &*options };
-    let (options, stack_size, when) = asked_options(asked, || Priority::DEFAULT);
-    match vm.spawn_first(options, stack_size, when) {
+    let asked = unsafe { CSpawn::read(options) };
+    let spawned = asked.and_then(|asked| {
+        let (options, stack_size, when) = asked_options(asked, || Priority::DEFAULT);
+        let spawned = vm.spawn_first(options, stack_size, when);
+        spawned.map_err(|error| error.to_string())
+    });
+    match spawned {
         Ok(process) => process.to_bits(),
         Err(error) => {
             // SAFETY: the caller's condition.
-            unsafe { write_message(message, size, &error.to_string()) };
+            unsafe { write_message(message, size, &error) };
             0
         }
     }
@@ -179,7 +180,14 @@ unsafe extern "C" fn baton_vm_free(vm: *const Vm) -> c_int {
     // A host that frees its VM between two stints does not need it any more.
     vm.end_between_stints();
     match Arc::try_unwrap(vm) {
-        Ok(_) => 0,
+        Ok(vm) => {
+            let was_simulated = vm.is_simulated();
+            drop(vm);
+            if was_simulated {
+                simulation::note_free();
+            }
+            0
+        }
         Err(vm) => {
             // It is the caller's still.
             let _ = Arc::into_raw(vm);

@@ -5,36 +5,27 @@ use std::fmt::Write;
 use baton_ffi::call::{Answer, DirectKind, Plan, Registers};
 use baton_ffi::types::Function;
 
+use crate::generator::SCALARS;
 use crate::trial::{double, int, trial};
+
+/// The scalars that are returned in two registers, or in one of the old floating-point unit's.
+const TWO_REGISTERS: [&str; 3] = ["long double", "double _Complex", "__int128"];
 
 #[test]
 fn every_kind_of_number_is_passed_and_returned() {
-    let scalars = [
-        "bool",
-        "char",
-        "signed char",
-        "unsigned char",
-        "short",
-        "unsigned short",
-        "int",
-        "unsigned",
-        "long",
-        "unsigned long",
-        "long long",
-        "float",
-        "double",
-        "void *",
-    ];
+    let in_one_register = |scalar: &&str| !TWO_REGISTERS.contains(scalar);
+    let scalars: Vec<&str> = SCALARS.into_iter().filter(in_one_register).collect();
     let mut text = String::new();
     for (index, scalar) in scalars.iter().enumerate() {
         writeln!(text, "{scalar} same{index}({scalar} a, {scalar} b);").expect("it is a string");
     }
     let source = text.replace("b);", "b) { return b; }");
-    let mut trial = trial(&format!("#include <stdbool.h>\n{source}"), &text);
+    let headers = "#include <stddef.h>\n#include <stdint.h>\n";
+    let mut trial = trial(&format!("{headers}{source}"), &text);
     for (index, scalar) in scalars.iter().enumerate() {
         let of = trial.declared.type_name(scalar, &[]).expect("it is C");
         let size = trial.declared.types.size_of(of.id).expect("it has one") as usize;
-        let value: Vec<u8> = if *scalar == "bool" {
+        let value: Vec<u8> = if *scalar == "_Bool" {
             vec![1]
         } else {
             (1..=size as u8).map(|byte| byte | 0x80).collect()

@@ -10,7 +10,7 @@ pub(crate) struct Generator {
     known: Vec<String>,
 }
 
-const SCALARS: [&str; 22] = [
+pub(crate) const SCALARS: [&str; 22] = [
     "char",
     "signed char",
     "unsigned char",

@@ -247,6 +247,7 @@ struct baton_process *baton_lua_new_process(
   process->cooperative = options->preemptible == 0;
   process->id = ++vm->next_id;
   pace_collector(L, vm);
+  options->size = sizeof *options;
   options->user_data = (uintptr_t)process;
   message[0] = '\0';
   baton_lua_enter(L);

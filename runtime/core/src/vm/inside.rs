@@ -78,7 +78,7 @@
 use super::lock::state::LockState;
 use super::{Context, HOME, Inner, Vm};
 use crate::panics::broken;
-use crate::sched::CarrierId;
+use crate::sched::{CarrierId, ProcessId, State};
 use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate::{self, Gate};
 use std::fmt;
@@ -305,6 +305,47 @@ impl Vm {
         // SAFETY: nobody else accesses the data: the mutex is held, so no thread becomes the
         // owner meanwhile, and none is inside.
         unsafe { self.inner.with_mutex_held(|inner| f(inner, state)) }
+    }
+}
+
+impl Inside<'_> {
+    /// The end of the C stack of a process that others run beside: its registers and frames are at
+    /// this address and above, up to the higher one of [`Inside::stack_bounds`]. For a collector
+    /// that scans stacks. `None` if the process is the running one or in a foreign call, has not
+    /// begun, or has ended.
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let (give, take) = channel();
+    ///     let other = main.spawn(move |other| {
+    ///         let local = 7_u8;
+    ///         give.send(&raw const local as usize).expect("there is a receiver");
+    ///         other.vm.yield_now();
+    ///     });
+    ///     assert_eq!(main.vm.stack_pointer(other), None, "it has not begun");
+    ///     main.vm.yield_now();
+    ///     let local = take.recv().expect("it has begun");
+    ///     let end = main.vm.stack_pointer(other).expect("it has yielded");
+    ///     let (_, highest) = main.vm.stack_bounds(other).expect("it lives");
+    ///     assert!(end <= local && local < highest);
+    ///     assert_eq!(main.vm.stack_pointer(main.id), None, "it runs");
+    /// });
+    /// ```
+    pub fn stack_pointer(&self, process: ProcessId) -> Option<usize> {
+        self.with_inner(|inner| {
+            let fiber = inner.sched.payload(process)?.fiber?;
+            match inner.sched.state(process) {
+                State::Running | State::Foreign | State::Dead => None,
+                State::Runnable | State::Waiting | State::Sleeping | State::Suspended => {
+                    // SAFETY: the process lives, and with it its fiber. It neither runs nor is in a
+                    // call, so it was left, and only a thread that is inside continues it. What its
+                    // last switch wrote came with the VM.
+                    Some(unsafe { fiber.stack_pointer() } as usize)
+                }
+            }
+        })
     }
 }
 

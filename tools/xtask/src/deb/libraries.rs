@@ -15,7 +15,7 @@ use std::process::Command;
 use super::tree::Tree;
 use super::{VERSION, changelog, copyright, dependencies, maintainer, output};
 use crate::Outcome;
-use crate::install::{ABI, LUA, Library, Plan, RUNTIME, install};
+use crate::install::{ABI, CONFORMANCE, LUA, Library, Plan, RUNTIME, install};
 use crate::workspace;
 
 /// The system that packages are made for.
@@ -128,16 +128,21 @@ fn divide(library: &Library, development: &Tree, runtime: &Tree, system: &System
     };
     remove(&development.path(&shared))?;
     let archive = system.inside(&format!("lib{}.a", library.name));
-    for (flag, file) in [
+    let mut stripped = vec![
         ("--strip-unneeded", runtime.path(&shared)),
         ("--strip-debug", development.path(&archive)),
-    ] {
-        output(Command::new("strip").arg(flag).arg(file))?;
-    }
+    ];
     let examples = match std::ptr::eq(library, &LUA) {
         true => "examples/embedding",
-        false => "guests/template",
+        false => {
+            let program = Path::new("usr/bin").join(CONFORMANCE);
+            stripped.push(("--strip-all", development.root().join(program)));
+            "guests/template"
+        }
     };
+    for (flag, file) in stripped {
+        output(Command::new("strip").arg(flag).arg(file))?;
+    }
     development.copy_directory(
         &workspace::root().join(examples),
         &format!("usr/share/doc/lib{}-dev/examples", library.name),

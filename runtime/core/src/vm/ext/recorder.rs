@@ -277,22 +277,39 @@ impl Inner {
     /// The random number of a select, in a recorded run: `drawn`, or the given one.
     #[cold]
     pub(super) fn record_select(&mut self, drawn: u64) -> u64 {
-        let Some(recorder) = &mut self.recorder else {
+        match self.record_number((drawn % MOST_CASES) as u32) {
+            Some((_, value)) => value.into(),
+            None => drawn,
+        }
+    }
+
+    /// What the guest chooses of so many, in a recorded run: `drawn`, or what is given.
+    #[cold]
+    pub(super) fn record_chosen(&mut self, drawn: u32, count: u32) -> u32 {
+        let Some((me, value)) = self.record_number(drawn) else {
             return drawn;
         };
-        let Some(me) = self.sched.current() else {
-            return drawn;
-        };
-        let recording = recorder.recording;
+        // The next one at the same step is another decision.
+        if let Some(recorder) = &self.recorder {
+            recorder.recording.leave(me);
+        }
+        value % count.max(1)
+    }
+
+    /// Records a number that the running process decides by: `drawn`, or the given one. Returns the
+    /// process and the number; `None` if no process runs or the run is not recorded.
+    fn record_number(&mut self, drawn: u32) -> Option<(ProcessId, u32)> {
+        let recording = self.recorder.as_ref()?.recording;
+        let me = self.sched.current()?;
         let point = recording.point_of(me);
         let kind = DecisionKind::Select;
         let value = match recording.is_directed() {
             true => recording.given(point, kind).unwrap_or(0),
-            false => (drawn % MOST_CASES) as u32,
+            false => drawn,
         };
         if value != 0 {
             recording.add(RunDecision { point, kind, value });
         }
-        value.into()
+        Some((me, value))
     }
 }

@@ -101,6 +101,19 @@ impl Vm {
         self.before_run(|inner| inner.recorder = Some(recorder));
     }
 
+    /// Where this run is recorded ([`Vm::record`]), if it is.
+    pub fn recording(&self) -> Option<Recording> {
+        self.seat.get()?.recording()
+    }
+
+    /// Whether it is too late for [`Vm::simulate`]: the VM has a process, runs, or has ended.
+    pub fn has_begun(&self) -> bool {
+        let mut state = self.lock_state();
+        self.has_ended()
+            || state.live_threads() > 0
+            || self.with_mutex_held(&mut state, |inner, _| inner.sched.live_count() > 0)
+    }
+
     /// Whether this run is simulated.
     #[inline]
     pub fn is_simulated(&self) -> bool {
@@ -143,6 +156,25 @@ impl Inside<'_> {
                 .fetch_or(crate::vm::request::SLICE, Ordering::Relaxed);
         }
         counted
+    }
+}
+
+impl Inside<'_> {
+    /// A random number below `count`, which is at least 1: for what the guest itself decides. In a
+    /// simulated run the seed gives it, and a recorded run records it as a decision.
+    ///
+    /// ```
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| assert!(main.vm.choose(6) < 6));
+    /// ```
+    pub fn choose(&self, count: u32) -> u32 {
+        self.with_inner(|inner| {
+            let drawn = (inner.next_random() % u64::from(count.max(1))) as u32;
+            match inner.recorder {
+                None => drawn,
+                Some(_) => inner.record_chosen(drawn, count),
+            }
+        })
     }
 }
 

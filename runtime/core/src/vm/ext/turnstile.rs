@@ -97,6 +97,10 @@ impl Seat {
         self.turnstile.state.lock().recording = Some(recording);
     }
 
+    pub(super) fn recording(&self) -> Option<Recording> {
+        self.turnstile.state.lock().recording
+    }
+
     /// In a fork's child, this VM is alone.
     pub(in crate::vm) fn renew_in_child(&self, child: &Child, vm: &Arc<Vm>) {
         let mut state = Turns::new(self.turnstile.seed);

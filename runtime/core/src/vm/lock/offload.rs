@@ -32,7 +32,8 @@ use std::sync::Arc;
 pub enum Offloaded {
     /// The process is on another native thread, and outside the VM.
     Moved,
-    /// It stays: it may run only on its own thread, or no other process may run during its call.
+    /// It stays: it may run only on its own thread, or no other process may run during its call, as
+    /// in a simulated run.
     Stays,
     /// It stays: every native thread up to the bound is out in a call, or other processes need it.
     NoThread,
@@ -89,7 +90,7 @@ impl Vm {
         let me = inner.sched.current().ok_or(Offloaded::Stays)?;
         let fiber = inner.context(me).fiber.ok_or(Offloaded::Stays)?;
         let stays = inner.sched.effective_carrier(me).is_some() || inner.prefers_home == Some(me);
-        if stays || inner.sched.is_critical() || self.has_ended() {
+        if stays || inner.sched.is_critical() || self.has_ended() || self.is_simulated() {
             return Err(Offloaded::Stays);
         }
         let mut state = self.lock_state();

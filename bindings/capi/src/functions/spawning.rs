@@ -1,0 +1,104 @@
+//! Making processes, and the options for that.
+
+use super::{gate, threads, write_message};
+use baton_core::sched::{Priority, SpawnOptions};
+use baton_core::vm::{Spawned, Vm};
+use std::ffi::{c_char, c_int};
+
+/// `struct baton_spawn_options`.
+#[repr(C)]
+pub(super) struct CSpawn {
+    pub(super) size: usize,
+    pub(super) user_data: usize,
+    pub(super) stack_size: usize,
+    pub(super) priority: c_int,
+    pub(super) preemptible: c_int,
+    pub(super) daemon: c_int,
+    pub(super) quiet: c_int,
+    pub(super) suspended: c_int,
+    pub(super) thread: [u8; threads::NAME_SIZE],
+    pub(super) by_timer: c_int,
+}
+
+impl CSpawn {
+    /// The options of a guest. A later header's have more after these.
+    ///
+    /// # Safety
+    /// `options` is readable for as many bytes as its first member says, while the result lives.
+    pub(super) unsafe fn read<'options>(
+        options: *const CSpawn,
+    ) -> Result<&'options CSpawn, String> {
+        // SAFETY: the caller's condition.
+        let size = unsafe { options.cast::<usize>().read() };
+        if size < size_of::<CSpawn>() {
+            return Err(format!(
+                "options of {size} bytes; expected `size` to be sizeof(struct baton_spawn_options)"
+            ));
+        }
+        // SAFETY: the caller's condition; it is as large as that.
+        Ok(unsafe { &*options })
+    }
+}
+
+/// What the scheduler is told of a process. Its priority is `inherited` unless another one is
+/// asked for.
+pub(super) fn asked_options(
+    asked: &CSpawn,
+    inherited: impl FnOnce() -> Priority,
+) -> (SpawnOptions, Option<usize>, Spawned) {
+    let options = SpawnOptions {
+        priority: u8::try_from(asked.priority)
+            .ok()
+            .and_then(Priority::new)
+            .unwrap_or_else(inherited),
+        preemptible: asked.preemptible != 0,
+        daemon: asked.daemon != 0,
+        quiet: asked.quiet != 0,
+        suspended: asked.suspended != 0,
+        pin: None,
+        user_data: asked.user_data,
+    };
+    let stack_size = (asked.stack_size > 0).then_some(asked.stack_size);
+    let when = if asked.by_timer != 0 {
+        Spawned::ByTimer
+    } else {
+        Spawned::Now
+    };
+    (options, stack_size, when)
+}
+
+/// Makes a process. Returns 0 and writes a message if it cannot.
+///
+/// # Safety
+/// `options` is readable as its first member says, `message` writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_spawn(
+    vm: &Vm,
+    options: *const CSpawn,
+    message: *mut c_char,
+    size: usize,
+) -> u64 {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let vm = &unsafe { gate::inside(vm, "baton_spawn") };
+    // SAFETY: the caller's condition.
+    let asked = unsafe { CSpawn::read(options) };
+    let spawned = asked.and_then(|asked| {
+        let (options, stack_size, when) = asked_options(asked, || {
+            vm.sched(|sched| {
+                sched
+                    .current()
+                    .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
+            })
+        });
+        threads::spawn(vm, &asked.thread, options, stack_size, when)
+    });
+    match spawned {
+        Ok(pid) => pid.to_bits(),
+        Err(error) => {
+            // SAFETY: the caller's condition.
+            unsafe { write_message(message, size, &error) };
+            0
+        }
+    }
+}

@@ -1,0 +1,5 @@
+local process = require "baton.process"
+
+print "waiting"
+io.stdout:flush()
+process.channel():receive()
