@@ -307,7 +307,9 @@ extern "C" fn baton_parameter_name(index: usize) -> *const c_char {
         .map_or(ptr::null(), |parameter| parameter.name.as_ptr())
 }
 
-fn read_environment(parameters: &Parameters) -> Result<(), String> {
+/// Returns whether anything was set.
+fn read_environment(parameters: &Parameters) -> Result<bool, String> {
+    let mut is_set = false;
     for parameter in PARAMETERS {
         let name = parameter.name.to_string_lossy();
         let variable = format!("BATON_{}", name.to_uppercase());
@@ -317,8 +319,9 @@ fn read_environment(parameters: &Parameters) -> Result<(), String> {
         let text = text.to_string_lossy();
         set_from_text(parameters, &parameter.access, &text)
             .map_err(|why| format!("{variable}: {why}"))?;
+        is_set = true;
     }
-    Ok(())
+    Ok(is_set)
 }
 
 fn set_from_text(parameters: &Parameters, access: &Access, text: &str) -> Result<(), String> {
@@ -392,8 +395,10 @@ unsafe extern "C" fn baton_read_environment(vm: &Vm, message: *mut c_char, size:
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
     match read_environment(&vm.parameters) {
-        Ok(()) => {
-            vm.parameters_changed();
+        Ok(is_set) => {
+            if is_set {
+                vm.parameters_changed();
+            }
             0
         }
         Err(why) => {

@@ -1,11 +1,12 @@
 //! What an engine tells its guest, and the queue in which the native thread puts it.
 //!
-//! | queue | pipe | changed by |
+//! | queue | pipe | left by |
 //! |---|---|---|
-//! | empty | empty | `Events::take`, which empties the pipe when it finds no event |
-//! | not empty | readable | `Events::put` |
+//! | empty | empty | `Events::put`, which makes the pipe readable |
+//! | not empty | has one byte | `Events::take`, if it takes the last event |
+//! | empty | has one byte | `Events::take`, which finds no event and empties it; `Events::put` |
 //!
-//! **No wake-up is lost.** Both rows are changed under one mutex. So a process that finds no event
+//! **No wake-up is lost.** All rows are changed under one mutex. So a process that finds no event
 //! has emptied the pipe before the next event makes it readable.
 
 use crate::command::Ticket;
@@ -75,6 +76,8 @@ pub(crate) struct Events {
 #[derive(Debug, Default)]
 struct Waiting {
     queue: VecDeque<Event>,
+    /// Whether the pipe has its byte.
+    is_readable: bool,
     /// Of each subscription: its messages in the queue, and those that found too many there.
     messages: HashMap<Ticket, (usize, u64)>,
 }
@@ -116,9 +119,9 @@ impl Events {
     }
 
     fn put_locked(&self, waiting: &mut Waiting, event: Event) {
-        if waiting.queue.is_empty() {
-            // It does not block: it is full only if nothing was taken, and then it is readable.
-            let _ = (&self.writer).write(&[0]);
+        if !waiting.is_readable {
+            // It does not block, as the pipe is empty.
+            waiting.is_readable = (&self.writer).write(&[0]).is_ok();
         }
         waiting.queue.push_back(event);
     }
@@ -133,10 +136,10 @@ impl Events {
                 }
             }
             Some(_) => {}
-            None => {
-                let mut bytes = [0; 256];
-                while matches!((&self.reader).read(&mut bytes), Ok(count) if count > 0) {}
+            None if waiting.is_readable => {
+                waiting.is_readable = (&self.reader).read(&mut [0]).is_err();
             }
+            None => {}
         }
         event
     }
@@ -149,5 +152,29 @@ impl Events {
 
     pub(crate) fn descriptor(&self) -> RawFd {
         self.reader.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, Events};
+    use rustix::io::ioctl_fionread;
+
+    #[test]
+    fn the_pipe_has_one_byte_from_the_first_event_until_none_is_found() {
+        let events = Events::new().expect("the system has a pipe");
+        let bytes = || ioctl_fionread(&events.reader).expect("the pipe tells it");
+        let put = || events.put(Event::Online(true));
+        assert_eq!((events.take(), bytes()), (None, 0));
+        put();
+        put();
+        assert_eq!(bytes(), 1);
+        assert!(events.take().is_some() && events.take().is_some());
+        put(); // the queue was empty, and the pipe was not
+        assert_eq!(bytes(), 1);
+        assert!(events.take().is_some());
+        assert_eq!((events.take(), bytes()), (None, 0));
+        put();
+        assert_eq!(bytes(), 1);
     }
 }

@@ -385,7 +385,10 @@ end
 local function begin(settings)
   package.path, package.cpath = settings.path, settings.cpath
   arg = settings.arg
-  for key, value in pairs(settings.params) do process.params[key] = value end
+  local params = process.params
+  for key, value in pairs(settings.params) do
+    if params[key] ~= value then params[key] = value end -- each change wakes the monitor
+  end
 end
 
 -- Returns the function with which the VM begins, or nil if it only serves calls.

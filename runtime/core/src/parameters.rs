@@ -1,6 +1,7 @@
 //! The parameters of a VM, which can be read and set while it runs.
 
 use crate::spin::{PolicyName, Settings};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -83,9 +84,15 @@ pub struct Parameters {
 /// Default C stack of a process, in bytes: twice what Lua's limit of 200 C levels needs.
 pub const DEFAULT_STACK_SIZE: usize = 1 << 20;
 
+/// How many processors the program could use when it made its first VM. To ask again for each VM
+/// takes twenty system calls.
+fn cpus_at_start() -> usize {
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 impl Default for Parameters {
     fn default() -> Self {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Parameters {
             slice: DurationParameter::new(Duration::from_millis(10)),
             beat: DurationParameter::new(Duration::ZERO),
@@ -97,7 +104,7 @@ impl Default for Parameters {
             flight: DurationParameter::new(Duration::ZERO),
             spin: AtomicU8::new(PolicyName::Learned as u8),
             spin_budget: AtomicU64::new(0.01_f64.to_bits()),
-            max_threads: AtomicUsize::new((4 * cpus).max(64)),
+            max_threads: AtomicUsize::new((4 * cpus_at_start()).max(64)),
             stack_size: AtomicUsize::new(DEFAULT_STACK_SIZE),
             preemptive: AtomicBool::new(true),
             refuses_deadlock: AtomicBool::new(false),

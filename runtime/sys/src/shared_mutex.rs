@@ -12,6 +12,12 @@ pub use loom::sync::MutexGuard;
 #[cfg(not(loom))]
 pub use std::sync::MutexGuard;
 use std::sync::{Arc, PoisonError};
+#[cfg(not(loom))]
+use std::{hint, sync::TryLockError};
+
+/// How often the processor pauses after each attempt to get a mutex: some microseconds together.
+#[cfg(not(loom))]
+const PAUSES: [u32; 12] = [1, 2, 4, 8, 8, 8, 8, 8, 8, 8, 8, 8];
 
 /// What such a mutex guards.
 pub trait Shared: Send + 'static {
@@ -53,7 +59,30 @@ impl<T: Shared> SharedMutex<T> {
 
     /// Waits for the mutex. A panic of an earlier holder is ignored.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.try_to_lock() {
+            Some(guard) => guard,
+            None => self.mutex.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Tries for about as long as a holder needs. A thread that waits in the system makes all
+    /// others wait there, too, as long as the mutex is in demand: std's mutex does not spin beside
+    /// such a thread, and each release wakes one.
+    #[cfg(not(loom))]
+    fn try_to_lock(&self) -> Option<MutexGuard<'_, T>> {
+        for pauses in PAUSES {
+            match self.mutex.try_lock() {
+                Ok(guard) => return Some(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => (0..pauses).for_each(|_| hint::spin_loop()),
+            }
+        }
+        None
+    }
+
+    #[cfg(loom)]
+    fn try_to_lock(&self) -> Option<MutexGuard<'_, T>> {
+        None
     }
 }
 

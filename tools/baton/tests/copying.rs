@@ -136,6 +136,23 @@ copying! {
         a_block_that_is_not_read_gives_its_references_back,
         without_memory_references_are_given_back,
         processes_send_them_beside_each_other;
+    mod shapes from "copying/shapes.lua":
+        tables_of_a_shape_arrive_each_time,
+        all_numbers_of_keys_arrive,
+        long_names_arrive,
+        fields_that_were_removed_are_not_sent,
+        a_shape_stands_beside_an_array_part_and_other_keys,
+        what_arrived_can_be_changed,
+        objects_of_classes_have_shapes,
+        many_tables_of_some_shapes_arrive_in_one_message,
+        a_block_is_smaller_if_its_tables_have_a_shape,
+        references_are_kept_in_tables_of_a_shape,
+        many_shapes_push_each_other_out,
+        strings_that_were_collected_come_again,
+        pairs_has_the_same_order_each_time,
+        frozen_values_have_no_shapes,
+        without_memory_there_is_luas_error_and_the_next_copy_arrives,
+        another_heap_reads_shapes;
     mod fuzz from "copying/fuzz.lua":
         random_graphs_arrive_as_they_are,
         random_graphs_with_a_bad_value_are_refused_with_its_path;

@@ -30,7 +30,8 @@ cases! {
         a_bound_vm_runs_on_its_processor_only,
         a_vm_that_a_bound_vm_starts_is_not_bound,
         a_core_that_is_not_there_is_an_answer_that_names_those_there_are,
-        fifty_vms_at_once_answer_and_end;
+        fifty_vms_at_once_answer_and_end,
+        messages_between_several_vms_keep_their_contents;
     mod starting from "vms/starting.lua":
         each_vm_loads_the_parts_that_it_uses,
         an_error_names_the_line_of_the_caller_whether_or_not_the_part_is_loaded,

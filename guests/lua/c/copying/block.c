@@ -1,6 +1,6 @@
 /*
-** Blocks: their memory, the kinds of userdata that they refer to, and the objects that a writer has
-** met.
+** Blocks: their memory, those that are used again, the kinds of userdata that they refer to, and
+** the objects that a writer has met.
 */
 #include "copying/block.h"
 #include "copying/frozen.h"
@@ -14,6 +14,12 @@
 
 /* Bytes of a new row. Most messages fit. */
 #define FIRST_ROOM ((size_t)512 - sizeof(struct baton_block))
+
+static void use(struct baton_writer *w, struct baton_block *block, size_t used) {
+  w->block = block;
+  w->at = block->row + used;
+  w->end = block->row + block->room;
+}
 
 int baton_block_may_allocate(void) {
   return l_likely(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) == 0) ||
@@ -32,9 +38,25 @@ int baton_block_grow(struct baton_writer *w, size_t size) {
   if (now == NULL) return 0;
   if (block == NULL) memset(now, 0, sizeof *now);
   now->room = room;
-  w->block = now;
-  w->at = now->row + used;
-  w->end = now->row + room;
+  if (now->shelf != 0) { /* it is too large for a spare */
+    now->shelf = 0;
+    w->vm->spares_made--;
+  }
+  use(w, now, used);
+  return 1;
+}
+
+int baton_block_begin(struct baton_writer *w, struct baton_lua_vm *vm) {
+  struct baton_block *spare = vm != NULL ? baton_spare_take(vm) : NULL;
+  w->vm = vm;
+  if (spare == NULL) {
+    if (!baton_block_grow(w, 0)) return 0;
+    if (vm != NULL) baton_spare_mark(vm, w->block);
+    return 1;
+  }
+  spare->references = spare->given = 0;
+  spare->held = NULL;
+  use(w, spare, 0);
   return 1;
 }
 
@@ -48,7 +70,10 @@ void baton_block_free(struct baton_block *block) {
   for (i = block->given; i < block->references; i++)
     block->held[i].kind->release(block->held[i].object);
   free(block->held);
-  free(block);
+  if (block->shelf != 0)
+    baton_spare_give(block);
+  else
+    free(block);
 }
 
 int baton_block_can_be_read_again(const struct baton_block *block) {
@@ -65,6 +90,7 @@ struct baton_block *baton_block_again(const struct baton_block *block) {
   memcpy(copy, block, size);
   copy->room = block->size;
   copy->references = copy->given = 0;
+  copy->shelf = 0;
   copy->held = NULL;
   if (block->references == 0) return copy;
   copy->held = malloc(block->references * sizeof *copy->held);
@@ -98,6 +124,86 @@ l_noret baton_copy_raise_memory_error(lua_State *L) {
 /* }====================================================== */
 
 /* {======================================================
+** Spares: blocks of small messages that were read, for messages that come later.
+**
+** A block is freed by another VM than the one that has made it. malloc gives it back to the arena
+** of the thread that has made it, under that arena's lock. That thread takes the lock for each
+** block that it makes, so both threads would wait for each other. Instead a block returns to the
+** shelf of the VM that has made it.
+**
+** | a block | becomes |
+** |---|---|
+** | of a VM with few blocks | a spare of its VM when it has been freed; else it is freed as usual |
+** | freed by any thread | put on the shelf (baton_spare_give) |
+** | on the shelf | one of the VM's own, with all others (baton_spare_take) |
+** | the VM's own | used again, or freed with the VM (baton_spares_free) |
+**
+** A shelf only grows by one block and is only taken as a whole, so a pointer to its first block
+** may be compared even if that block was used in between.
+**
+** | operation | ordering | why |
+** |---|---|---|
+** | put on the shelf | release | pairs with the acquire below: the block is no longer read |
+** | take the shelf | acquire | pairs with the release above |
+**
+** A shelf belongs to no VM: it outlives those that use it, and several VMs may share it.
+** ======================================================= */
+
+#define SHELVES 64
+
+/* How many blocks of a VM return to it: so many fit into a channel by default. */
+#define MOST_SPARES 64
+
+/* The first block of each shelf, each in a cache line of its own. */
+static struct {
+  struct baton_block *first;
+  char rest[64 - sizeof(struct baton_block *)];
+} shelves[SHELVES];
+
+/* Another processor has the next message's block in its cache. Has it brought here meanwhile. */
+static void fetch(const struct baton_block *block) {
+  __builtin_prefetch(block, 1);
+  __builtin_prefetch((const char *)block + 64, 1);
+  __builtin_prefetch((const char *)block + 128, 1);
+}
+
+struct baton_block *baton_spare_take(struct baton_lua_vm *vm) {
+  struct baton_block **first = &shelves[vm->number % SHELVES].first, *block = vm->spares;
+  /* Relaxed: a look. Most of the time a shelf is not empty when the VM's own spares are used up. */
+  if (block == NULL && __atomic_load_n(first, __ATOMIC_RELAXED) != NULL)
+    block = __atomic_exchange_n(first, NULL, __ATOMIC_ACQUIRE);
+  if (block != NULL) {
+    vm->spares = block->next;
+    fetch(block->next);
+  }
+  return block;
+}
+
+void baton_spare_mark(struct baton_lua_vm *vm, struct baton_block *block) {
+  if (vm->spares_made == MOST_SPARES) return;
+  vm->spares_made++;
+  block->shelf = (unsigned char)(vm->number % SHELVES + 1);
+}
+
+void baton_spare_give(struct baton_block *block) {
+  struct baton_block **first = &shelves[block->shelf - 1].first;
+  /* Relaxed: the exchange compares it. */
+  block->next = __atomic_load_n(first, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(
+      first, &block->next, block, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+}
+
+void baton_spares_free(struct baton_lua_vm *vm) {
+  while (vm->spares != NULL) {
+    struct baton_block *block = vm->spares;
+    vm->spares = block->next;
+    free(block);
+  }
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** Kinds of userdata
 ** ======================================================= */
 
@@ -122,16 +228,18 @@ const struct baton_sendable *baton_copy_kind_of(lua_State *L, int index) {
 /* }====================================================== */
 
 /* {======================================================
-** The objects that a writer has met: their numbers, found by their addresses in a hash table with
-** open addressing.
+** The objects that a writer has met: their numbers, found by their addresses. A few are looked for
+** one by one, and more of them in a hash table with open addressing.
 ** ======================================================= */
+
+/* So many are looked for one by one. */
+#define LISTED 8
 
 void baton_met_begin(struct baton_writer *w) {
   w->objects = w->few_objects;
   w->places = w->few_places;
   w->count = 0;
-  w->mask = BATON_FEW_PLACES - 1;
-  memset(w->few_places, 0, sizeof w->few_places);
+  w->mask = 0;
 }
 
 void baton_met_end(struct baton_writer *w) {
@@ -145,12 +253,28 @@ static inline uint32_t place_of(const struct baton_writer *w, const GCObject *ob
   return (uint32_t)(bits >> 32) & w->mask;
 }
 
+/* Enters all objects in the hash table, which is empty. */
+static void enter_all(struct baton_writer *w) {
+  uint32_t i;
+  for (i = 0; i < w->count; i++) {
+    uint32_t at = place_of(w, w->objects[i].object);
+    while (w->places[at] != 0) at = (at + 1) & w->mask;
+    w->places[at] = i + 1;
+  }
+}
+
+static void begin_table(struct baton_writer *w) {
+  w->mask = BATON_FEW_PLACES - 1;
+  memset(w->few_places, 0, sizeof w->few_places);
+  enter_all(w);
+}
+
 /* Doubles the room for objects. Returns 0 if there is no memory. */
 static int grow(struct baton_writer *w) {
   const uint64_t room = ((uint64_t)w->mask + 1) * 2;
   const int were_few = w->objects == w->few_objects;
   struct baton_met *objects;
-  uint32_t *places, i;
+  uint32_t *places;
   if (room > (uint64_t)UINT32_MAX + 1 || !baton_block_may_allocate()) return 0;
   objects = realloc(were_few ? NULL : w->objects, (size_t)(room / 2) * sizeof *objects);
   if (objects == NULL) return 0;
@@ -161,17 +285,19 @@ static int grow(struct baton_writer *w) {
   if (w->places != w->few_places) free(w->places);
   w->places = places;
   w->mask = (uint32_t)(room - 1);
-  for (i = 0; i < w->count; i++) {
-    uint32_t at = place_of(w, objects[i].object);
-    while (places[at] != 0) at = (at + 1) & w->mask;
-    places[at] = i + 1;
-  }
+  enter_all(w);
   return 1;
 }
 
-uint32_t baton_meet(struct baton_writer *w, GCObject *object, uint32_t parent, int *is_new) {
+static uint32_t add(struct baton_writer *w, GCObject *object, uint32_t parent) {
+  w->objects[w->count].object = object;
+  w->objects[w->count].parent = parent;
+  return w->count++;
+}
+
+static uint32_t meet_in_table(
+    struct baton_writer *w, GCObject *object, uint32_t parent, int *is_new) {
   uint32_t at = place_of(w, object);
-  *is_new = 0;
   while (w->places[at] != 0) {
     if (w->objects[w->places[at] - 1].object == object) return w->places[at] - 1;
     at = (at + 1) & w->mask;
@@ -181,11 +307,21 @@ uint32_t baton_meet(struct baton_writer *w, GCObject *object, uint32_t parent, i
     at = place_of(w, object);
     while (w->places[at] != 0) at = (at + 1) & w->mask;
   }
-  w->objects[w->count].object = object;
-  w->objects[w->count].parent = parent;
-  w->places[at] = ++w->count;
+  w->places[at] = w->count + 1;
   *is_new = 1;
-  return w->count - 1;
+  return add(w, object, parent);
+}
+
+uint32_t baton_meet(struct baton_writer *w, GCObject *object, uint32_t parent, int *is_new) {
+  uint32_t i;
+  *is_new = 0;
+  if (w->mask != 0) return meet_in_table(w, object, parent, is_new);
+  for (i = 0; i < w->count; i++)
+    if (w->objects[i].object == object) return i;
+  *is_new = 1;
+  i = add(w, object, parent);
+  if (w->count == LISTED) begin_table(w);
+  return i;
 }
 
 /* }====================================================== */

@@ -10,9 +10,10 @@
 **
 **   block    value* contents*
 **   contents of a table      slots:u32 pairs:u32 value{slots} (key:value value){pairs}
+**            of one with a shape   see contents.c
 **            of a function   code:value variable:value{count}
 **            of a variable   value
-**            of code         see functions.c
+**            of code         see contents.c
 **            of a string, a userdata: none
 */
 #ifndef BATON_BLOCK_H
@@ -57,7 +58,9 @@ struct baton_block {
   uint32_t objects;    /* how many there are */
   uint32_t references; /* how many of them are userdata */
   uint32_t given;      /* of the references: the first ones, which a reader has taken over */
+  unsigned char shelf; /* where it returns to as a spare, counted from 1; 0: it is freed */
   struct baton_reference *held;
+  struct baton_block *next; /* of a spare */
   unsigned char row[];
 };
 
@@ -77,11 +80,13 @@ enum { BATON_FEW_OBJECTS = 64, BATON_FEW_PLACES = 2 * BATON_FEW_OBJECTS };
    are few. */
 struct baton_writer {
   lua_State *L;
+  struct baton_lua_vm *vm;   /* whose spares are used; set by baton_block_begin */
   struct baton_block *block; /* `size` is set at the end */
   unsigned char *at, *end;   /* where in the row the next byte goes, and where the row ends */
   struct baton_met *objects;
   uint32_t *places; /* numbers, counted from 1; 0: empty */
-  uint32_t count, mask;
+  uint32_t count, mask; /* a mask of 0: there is no hash table yet */
+  uint64_t walk; /* its number among those of the VM with shapes; 0: it has met none */
   const Table *globals;
   Table *classes;   /* NULL: not looked up yet */
   TValue refused;   /* the value that cannot be sent, */
@@ -100,6 +105,9 @@ struct baton_writer {
 
 /* Makes room for `size` more bytes. Returns 0 if there is no memory. */
 int baton_block_grow(struct baton_writer *w, size_t size);
+/* Begins a block, which has room for a small message. Returns 0 if there is no memory. Inside the
+   VM, which may be NULL: a heap without processes. */
+int baton_block_begin(struct baton_writer *w, struct baton_lua_vm *vm);
 /* Whether Lua may have more memory. Without a reserve for the Rust half it may not. */
 int baton_block_may_allocate(void);
 /* Collects garbage before another attempt. Finalizers may run and wait. Returns a status of Lua's;
@@ -108,6 +116,14 @@ int baton_copy_collect(lua_State *L);
 /* Raises Lua's own error. Outside the VM. */
 l_noret baton_copy_raise_memory_error(lua_State *L);
 const struct baton_sendable *baton_copy_kind_of(lua_State *L, int index);
+
+/* A block for a small message, without contents; NULL if malloc has to make one, which
+   baton_spare_mark then may note. Inside the VM. */
+struct baton_block *baton_spare_take(struct baton_lua_vm *vm);
+/* Notes that a new block becomes a spare, if the VM has few of them. Inside the VM. */
+void baton_spare_mark(struct baton_lua_vm *vm, struct baton_block *block);
+/* Returns a block that is marked. By any thread. */
+void baton_spare_give(struct baton_block *block);
 
 static inline int baton_reserve(struct baton_writer *w, size_t size) {
   return l_likely((size_t)(w->end - w->at) >= size) || baton_block_grow(w, size);
@@ -170,7 +186,7 @@ void baton_copy_explain(
 struct baton_block *baton_copy_to_freeze(lua_State *L, int index);
 
 /* {======================================================
-** functions.c: the contents of functions and their code
+** contents.c: the contents of functions and their code
 ** ======================================================= */
 
 struct baton_reader;
@@ -184,10 +200,14 @@ enum baton_copy_status baton_put_variable(
 enum baton_copy_status baton_put_code(
     struct baton_writer *w, const Proto *code, uint32_t number, baton_put_value put);
 
+/* A table has a shape if this is in the number of its pairs. */
+#define BATON_SHAPED 0x80000000u
+
 /* A walk over a block. The collector does not run meanwhile, so nothing needs to be protected from
    it, and no object that the walk has made is black. */
 struct baton_reader {
   lua_State *L;
+  struct baton_lua_vm *vm; /* NULL: a heap without processes */
   struct baton_block *block;
   const unsigned char *at;
   GCObject **objects;
@@ -203,6 +223,21 @@ struct baton_reader {
 typedef void (*baton_get_value)(struct baton_reader *r, TValue *value);
 void baton_get_function(struct baton_reader *r, LClosure *function, baton_get_value get);
 void baton_get_code(struct baton_reader *r, Proto *code, baton_get_value get);
+
+/* {======================================================
+** contents.c: tables with the same names of fields. Inside the VM.
+** ======================================================= */
+
+struct baton_written_shape;
+/* The shape of a table, if it has one and that is known. It is the VM's, until the next call. */
+struct baton_written_shape *baton_shape_to_write(struct baton_writer *w, const Table *table);
+/* Writes the number of pairs and the shape. Returns 0 if there is no memory. */
+int baton_put_shape(struct baton_writer *w, struct baton_written_shape *shape);
+/* Reads the contents of a table with a shape, behind the number of pairs. */
+void baton_get_shaped(struct baton_reader *r, Table *table, uint32_t slots, uint32_t count,
+    baton_get_value get);
+
+/* }====================================================== */
 
 static inline uint32_t baton_get_u32(struct baton_reader *r) {
   uint32_t value;

@@ -28,6 +28,10 @@ int baton_copy_in(lua_State *L, struct baton_block *block);
 size_t baton_block_size(const struct baton_block *block);
 /* Frees a block that nobody reads. By any thread. */
 void baton_block_free(struct baton_block *block);
+/* Frees the blocks that a VM has kept for messages. The VM has ended. */
+void baton_spares_free(struct baton_lua_vm *vm);
+/* Frees the shapes of tables that it has sent and received. */
+void baton_shapes_free(struct baton_lua_vm *vm);
 /* Another block with the same values, for one more reader. NULL without memory. Whether there can
    be one is what the second function says: all that the block refers to can be held again. By any
    thread. */

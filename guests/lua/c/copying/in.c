@@ -147,6 +147,11 @@ static void get_contents(struct baton_reader *r, Table *table) {
   static const TValue absent = {ABSTKEYCONSTANT};
   const uint32_t slots = baton_get_u32(r), pairs = baton_get_u32(r);
   uint32_t i;
+  if (l_likely((pairs & BATON_SHAPED) != 0)) {
+    baton_get_shaped(r, table, slots, pairs - BATON_SHAPED, get_value);
+    invalidateTMcache(table); /* as below */
+    return;
+  }
   if (slots + pairs > 0) luaH_resize(r->L, table, slots, pairs);
   for (i = 0; i < slots; i++) get_value(r, &table->array[i]);
   for (i = 0; i < pairs; i++) {
@@ -223,8 +228,11 @@ static int push_userdata(lua_State *L) {
 /* Makes the values and frees the block, unless memory runs out. Returns a status of Lua's. */
 static int read_block(struct baton_reader *r, GCObject **many) {
   lua_State *L = r->L;
+  const struct baton_process *process;
   int status;
   baton_lua_enter(L);
+  process = baton_lua_running(L);
+  r->vm = process != NULL ? process->vm : NULL;
   status = walk_uncollected(r);
   if (l_likely(status == LUA_OK)) {
     if (l_unlikely(r->unknown != NULL)) {

@@ -173,20 +173,45 @@ static uint32_t slots_of(const Table *table) {
   return slots;
 }
 
+static enum baton_copy_status put_slots(
+    struct baton_writer *w, const Table *table, uint32_t slots, uint32_t number) {
+  uint32_t i;
+  for (i = 0; i < slots; i++) {
+    const enum baton_copy_status status = put_value(w, &table->array[i], number);
+    if (l_unlikely(status != BATON_COPIED)) return status;
+  }
+  return BATON_COPIED;
+}
+
+static enum baton_copy_status put_shaped(
+    struct baton_writer *w, const Table *table, struct baton_written_shape *shape,
+    uint32_t slots, uint32_t number) {
+  const uint32_t nodes = (uint32_t)allocsizenode(table);
+  enum baton_copy_status status;
+  uint32_t i;
+  if (!baton_put_shape(w, shape)) return BATON_NO_MEMORY;
+  status = put_slots(w, table, slots, number);
+  for (i = 0; i < nodes && status == BATON_COPIED; i++) {
+    const Node *node = gnode(table, i);
+    if (!isempty(gval(node))) status = put_value(w, gval(node), number);
+  }
+  return status;
+}
+
 static enum baton_copy_status put_contents(
     struct baton_writer *w, const Table *table, uint32_t number) {
   const uint32_t slots = slots_of(table), nodes = (uint32_t)allocsizenode(table);
+  struct baton_written_shape *shape = baton_shape_to_write(w, table);
   enum baton_copy_status status;
   uint32_t i, pairs = 0;
   size_t place;
   if (!baton_reserve(w, 16)) return BATON_NO_MEMORY;
   baton_put_u32(w, slots);
+  if (shape != NULL) return put_shaped(w, table, shape, slots, number);
   place = (size_t)(w->at - w->block->row);
   baton_put_u32(w, 0);
-  for (i = 0; i < slots; i++) {
-    status = put_value(w, &table->array[i], number);
-    if (l_unlikely(status != BATON_COPIED)) return status;
-  }
+  status = put_slots(w, table, slots, number);
+  if (l_unlikely(status != BATON_COPIED)) return status;
   for (i = 0; i < nodes; i++) {
     const Node *node = gnode(table, i);
     TValue key;
@@ -203,10 +228,11 @@ static enum baton_copy_status put_contents(
 }
 
 static enum baton_copy_status walk(struct baton_writer *w) {
+  const struct baton_process *process = baton_lua_running(w->L);
   enum baton_copy_status status = BATON_COPIED;
   uint32_t i;
   int value;
-  if (!baton_block_grow(w, 0)) return BATON_NO_MEMORY;
+  if (!baton_block_begin(w, process != NULL ? process->vm : NULL)) return BATON_NO_MEMORY;
   for (value = 0; value < w->values && status == BATON_COPIED; value++)
     status = put_value(w, &w->first[value], BATON_NO_PARENT);
   for (i = 0; i < w->count && status == BATON_COPIED; i++) {
@@ -310,6 +336,7 @@ static enum baton_copy_status hold_all(struct baton_writer *w) {
 static struct baton_block *copy(struct baton_writer *w, enum baton_copy_status *status) {
   w->block = NULL;
   w->at = w->end = NULL;
+  w->walk = 0;
   w->classes = NULL;
   w->why = NULL;
   w->globals = hvalue(&hvalue(&G(w->L)->l_registry)->array[LUA_RIDX_GLOBALS - 1]);

@@ -406,6 +406,8 @@ struct baton_lua_vm *baton_lua_new_vm(const char *progname) {
 /* Frees the record of a VM that has ended. No thread of the VM is left. */
 void baton_lua_free_vm(struct baton_lua_vm *vm) {
   free_start(vm);
+  baton_spares_free(vm);
+  baton_shapes_free(vm);
   free(vm->last);
   free(vm);
 }

@@ -99,8 +99,8 @@ function parts.map(kind, seconds)
 end
 
 -- Repeats `run` with four times as many until it takes long enough, and prints the last one's
--- figures for each of its messages.
-local function until_long(seconds, messages, run)
+-- figures for each of its messages. `make` makes so many messages, and sends none.
+local function until_long(seconds, messages, run, make)
   run(1) -- The other VM has begun.
   local count = 1
   while true do
@@ -108,12 +108,18 @@ local function until_long(seconds, messages, run)
     local other = run(count)
     local elapsed, each = process.now() - start, count * messages / 1e6
     if elapsed >= tonumber(seconds) then
-      return print_figures {
+      local figures = {
         us = elapsed / each,
         cpu_us = (os.clock() - cpu) / each,
         sender_us = (thread_cpu() - own) / each,
         receiver_us = other and other / each,
       }
+      if make then
+        own = thread_cpu()
+        make(count)
+        figures.making_us = (thread_cpu() - own) / each
+      end
+      return print_figures(figures)
     end
     count = count * 4
   end
@@ -165,6 +171,8 @@ function parts.message(way, kind, bytes, seconds, heap)
       counts:send(count)
       for i = 1, count do there:send(create(i)) end
       return back:receive()
+    end, function(count)
+      for i = 1, count do create(i) end
     end)
   end
   assert(#kept >= 0)

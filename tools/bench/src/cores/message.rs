@@ -11,6 +11,7 @@ use crate::chart::{Chart, Lines};
 use crate::command_line::CoresOptions;
 use crate::contest::{Arm, Case, Contest, Results};
 use crate::report::{Report, notes};
+use crate::stats;
 use crate::table::{Table, figure};
 use crate::verdict::{Goal, Verdict};
 
@@ -38,12 +39,17 @@ const LARGE_HEAP: &str = "large heap";
 /// The CPU time of a message from a large heap, to that from a small one.
 const HEAP_GOAL: Goal = Goal::at_most(1.25, "", 3);
 
-const NOTES: [&str; 3] = [
+/// The CPU time of each side for a small table. The sender's is without the time to make the table.
+const SIDE_GOAL: Goal = Goal::at_most(0.5, " us", 2);
+const SMALL_TABLE: &str = "stream 64";
+
+const NOTES: [&str; 4] = [
     "Messages: one way, with several under way, or to and fro, with a wake-up for each. Times are \
      for each message.",
     "Go passes a reference to memory that both share, and so does Erlang for texts from 65 bytes \
      on. Both may run the two sides on one native thread, and do not tell their CPU times apart. \
      An interpreter of Python looks at an empty queue every 10 ms.",
+    "The times include making each message. What that takes alone is measured afterwards.",
     "To and fro, both sides do the same, and the CPU time is that of one of them for each message.",
 ];
 
@@ -64,11 +70,15 @@ pub(super) fn run(bench: &Bench, options: &CoresOptions) -> Result<Report> {
     .run();
     let mut tables: Vec<Table> = WAYS.iter().flat_map(|way| of_way(&results, way)).collect();
     tables.push(of_heaps(&results));
+    tables.extend(of_small_table(&results));
     Ok(results.complete(Report {
         notes: notes(&NOTES),
         tables,
         charts: WAYS.iter().map(|way| chart(&results, way)).collect(),
-        verdicts: verdict_on_heaps(&results).into_iter().collect(),
+        verdicts: verdict_on_heaps(&results)
+            .into_iter()
+            .chain(verdicts_on_sides(&results))
+            .collect(),
         ..Report::default()
     }))
 }
@@ -201,6 +211,50 @@ fn verdict_on_heaps(results: &Results) -> Option<Verdict> {
     let ratio = results.ratio(large, small, "cpu_us");
     let what = "a message of 1 KiB: CPU time from a heap of 500 MB / from one of 1 MB";
     Some(HEAP_GOAL.judge(what, ratio))
+}
+
+/// The sides of a small table: what the sender needs beside making it, in each round.
+fn of_sender(results: &Results, (arm, case): (usize, usize)) -> Option<f64> {
+    let sending = results.values(arm, case, "sender_us");
+    let making = results.values(arm, case, "making_us");
+    let beside: Vec<f64> = sending
+        .iter()
+        .zip(making)
+        .map(|(all, own)| all - own)
+        .collect();
+    stats::median(&beside)
+}
+
+fn of_small_table(results: &Results) -> Option<Table> {
+    let place @ (arm, case) = results.place(BATON, SMALL_TABLE)?;
+    let header = [
+        "message",
+        "CPU us to make it",
+        "to send it",
+        "to receive it",
+    ];
+    let mut table = Table::new("the sides of a table of 64 B, one way; medians", header);
+    let cells = [
+        results.shown(arm, case, "making_us", 3),
+        of_sender(results, place).map_or_else(String::new, |us| figure(us, 3)),
+        results.shown(arm, case, "receiver_us", 3),
+    ];
+    table.named("table of 64 B", cells);
+    Some(table)
+}
+
+fn verdicts_on_sides(results: &Results) -> Vec<Verdict> {
+    let Some(place @ (arm, case)) = results.place(BATON, SMALL_TABLE) else {
+        return Vec::new();
+    };
+    let receiver = results.median(arm, case, "receiver_us");
+    vec![
+        SIDE_GOAL.judge(
+            "a table of 64 B: CPU time to send it",
+            of_sender(results, place),
+        ),
+        SIDE_GOAL.judge("a table of 64 B: CPU time to receive it", receiver),
+    ]
 }
 
 #[cfg(test)]

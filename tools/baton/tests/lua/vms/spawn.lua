@@ -226,4 +226,44 @@ function case.fifty_vms_at_once_answer_and_end()
   for i, w in ipairs(all) do check.results("join", { true, i * i }, w:join()) end
 end
 
+-- Blocks return to the VM that made them while it sends others, and shapes come and go.
+function case.messages_between_several_vms_keep_their_contents()
+  local SENDERS, EACH = 4, 3000
+  local there, sums = vm.channel(16), vm.channel()
+  local function send(there, sender, each)
+    for i = 1, each do
+      local text = ("%d of %d "):format(i, sender):rep(i % 40 + 1)
+      local shape = i % 5
+      local message = { sender = sender, number = i, text = text }
+      for field = 1, shape do message["field" .. field] = i * field end
+      if i % 100 == 0 then message.inner = { text = text, list = { i, text } } end
+      there:send(message)
+    end
+  end
+  local function receive(there, sums)
+    local count, sum = 0, 0
+    for message in there:values() do
+      local i = message.number
+      local text = ("%d of %d "):format(i, message.sender):rep(i % 40 + 1)
+      assert(message.text == text)
+      for field = 1, 5 do
+        assert(message["field" .. field] == (field <= i % 5 and i * field or nil))
+      end
+      assert((message.inner ~= nil) == (i % 100 == 0))
+      assert(not message.inner or message.inner.list[2] == text)
+      count, sum = count + 1, sum + i
+    end
+    sums:send { count, sum }
+  end
+  local receivers, senders = {}, {}
+  for i = 1, 2 do receivers[i] = assert(vm.spawn(receive, there, sums)) end
+  for i = 1, SENDERS do senders[i] = assert(vm.spawn(send, there, i, EACH)) end
+  for i = 1, SENDERS do assert(senders[i]:join()) end
+  there:close()
+  local first, second = sums:receive(), sums:receive()
+  for i = 1, 2 do assert(receivers[i]:join()) end
+  check.equal(first[1] + second[1], SENDERS * EACH)
+  check.equal(first[2] + second[2], SENDERS * EACH * (EACH + 1) // 2)
+end
+
 check.run(case)

@@ -209,6 +209,8 @@ impl Turnstile {
         drop(vm); // this frees the VM's memory
         state.ended.extend(thread);
         let Some(first) = state.members.first().map(|member| member.number) else {
+            // No VM goes on that could join them. A halted VM may keep this for ever.
+            state.ended.clear();
             return;
         };
         let next = match state.choose() {
