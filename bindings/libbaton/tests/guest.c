@@ -1,5 +1,6 @@
 /* A guest: each process runs a C function. The argument chooses what the first process does. */
 #include "baton.h"
+#include "cases.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,14 +13,6 @@ struct body {
   void (*run)(baton_vm *vm, uint64_t self, void *argument);
   void *argument;
 };
-
-static char message[BATON_MESSAGE];
-
-static void expect(int holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "expected: %s (%s)\n", what, message);
-  exit(1);
-}
 
 static uint64_t spawn(baton_vm *vm, struct body *body) {
   struct baton_spawn_options options;

@@ -1,6 +1,7 @@
 /* A program with a loop of its own, which polls. It runs a guest whose processes sleep, block and
    compute. The argument chooses the case. */
 #include "baton.h"
+#include "cases.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,14 +18,6 @@ struct body {
   void (*run)(baton_vm *vm, uint64_t self, void *argument);
   void *argument;
 };
-
-static char message[BATON_MESSAGE];
-
-static void expect(int holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "expected: %s (%s)\n", what, message);
-  exit(1);
-}
 
 /* {======================================================
 ** The guest
@@ -389,25 +382,14 @@ static void forked(void) {
   if (is_child) _exit(idle > 0 ? 0 : 1);
 }
 
-static const struct {
-  const char *name;
-  void (*run)(void);
-} CASES[] = {{"frames", frames}, {"by_descriptor", by_descriptor}, {"by_timeout", by_timeout},
-    {"woken", woken}, {"left_alone", left_alone}, {"deadlock", deadlock},
+static const struct test_case CASES[] = {{"frames", frames},
+    {"by_descriptor", by_descriptor}, {"by_timeout", by_timeout}, {"woken", woken}, {"left_alone", left_alone}, {"deadlock", deadlock},
     {"last_process", last_process}, {"refusals", refusals}, {"two", two},
     {"forked", forked}};
 
 int main(int argc, char **argv) {
-  size_t i;
-  for (i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-    if (argc == 2 && strcmp(CASES[i].name, argv[1]) == 0) {
-      CASES[i].run();
-      puts("done");
-      return 0;
-    }
-  }
-  expect(0, "the name of a case");
-  return 1;
+  run_case(CASES, sizeof CASES / sizeof CASES[0], argc, argv);
+  return 0;
 }
 
 /* }====================================================== */

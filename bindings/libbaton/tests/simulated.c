@@ -1,6 +1,7 @@
 /* A guest whose runs are simulated. Its machine counts steps, and each process runs a C function.
    The argument chooses the case. */
 #include "baton.h"
+#include "cases.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,14 +11,6 @@
 
 #define SECOND UINT64_C(1000000000)
 #define SIZE 4096
-
-static char message[BATON_MESSAGE];
-
-static void expect(int holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "expected: %s (%s)\n", what, message);
-  exit(1);
-}
 
 /* {======================================================
 ** The guest
@@ -312,21 +305,10 @@ static void refusals(void) {
 
 /* }====================================================== */
 
-static const struct {
-  const char *name;
-  void (*run)(void);
-} CASES[] = {{"seeds", seeds}, {"schedules", schedules}, {"years", years}, {"choices", choices},
-    {"calls", calls}, {"deadlock", deadlock}, {"refusals", refusals}};
+static const struct test_case CASES[] = {{"seeds", seeds}, {"schedules", schedules},
+    {"years", years}, {"choices", choices}, {"calls", calls}, {"deadlock", deadlock}, {"refusals", refusals}};
 
 int main(int argc, char **argv) {
-  size_t i;
-  for (i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-    if (argc == 2 && strcmp(CASES[i].name, argv[1]) == 0) {
-      CASES[i].run();
-      puts("done");
-      return 0;
-    }
-  }
-  expect(0, "the name of a case");
-  return 1;
+  run_case(CASES, sizeof CASES / sizeof CASES[0], argc, argv);
+  return 0;
 }

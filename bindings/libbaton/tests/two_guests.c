@@ -1,6 +1,7 @@
 /* Two guests in one program, each with a table, a state and a VM of its own: a *counter*, which
    arms a poll, and a *speaker*, which asks baton_wants_safepoint. The argument chooses the case. */
 #include "baton.h"
+#include "cases.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -24,14 +25,6 @@ struct language {
   struct baton_waker *waker; /* of the process that waits for the other language */
   uint64_t semaphore;        /* of the process that waits for ever */
 };
-
-static char message[BATON_MESSAGE];
-
-static void expect(int holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "expected: %s (%s)\n", what, message);
-  exit(1);
-}
 
 static int has(const int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 static void set(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }

@@ -2,15 +2,13 @@
 
 mod harness;
 
-use std::process::Command;
-
-use baton_harness::{repository, succeed};
+use baton_harness::{cargo, repository, succeed};
 
 #[test]
 fn lua_passes_the_suite_for_guests() {
     let scenarios = repository().join("guests/lua/scenarios");
     // Tests are built by one program that holds no lock any more, so this cargo can build.
-    let mut suite = Command::new(env!("CARGO"));
+    let mut suite = cargo();
     suite
         .args(["run", "--offline", "--quiet", "-p", "baton-conformance"])
         .args(["--", "--limit", "100", "sh"])
