@@ -382,10 +382,10 @@ static void forked(void) {
   if (is_child) _exit(idle > 0 ? 0 : 1);
 }
 
-static const struct test_case CASES[] = {{"frames", frames},
-    {"by_descriptor", by_descriptor}, {"by_timeout", by_timeout}, {"woken", woken}, {"left_alone", left_alone}, {"deadlock", deadlock},
-    {"last_process", last_process}, {"refusals", refusals}, {"two", two},
-    {"forked", forked}};
+static const struct test_case CASES[] = {
+    {"frames", frames}, {"by_descriptor", by_descriptor}, {"by_timeout", by_timeout},
+    {"woken", woken}, {"left_alone", left_alone}, {"deadlock", deadlock},
+    {"last_process", last_process}, {"refusals", refusals}, {"two", two}, {"forked", forked}};
 
 int main(int argc, char **argv) {
   run_case(CASES, sizeof CASES / sizeof CASES[0], argc, argv);

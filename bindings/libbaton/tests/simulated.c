@@ -305,8 +305,9 @@ static void refusals(void) {
 
 /* }====================================================== */
 
-static const struct test_case CASES[] = {{"seeds", seeds}, {"schedules", schedules},
-    {"years", years}, {"choices", choices}, {"calls", calls}, {"deadlock", deadlock}, {"refusals", refusals}};
+static const struct test_case CASES[] = {
+    {"seeds", seeds}, {"schedules", schedules}, {"years", years}, {"choices", choices},
+    {"calls", calls}, {"deadlock", deadlock}, {"refusals", refusals}};
 
 int main(int argc, char **argv) {
   run_case(CASES, sizeof CASES / sizeof CASES[0], argc, argv);
