@@ -25,6 +25,7 @@ pub(crate) struct CTable {
     pub(crate) signalled: Option<unsafe extern "C" fn(*mut c_void, *const Vm)>,
     pub(crate) forked: Option<unsafe extern "C" fn(*mut c_void, *const Vm, usize)>,
     pub(crate) warn_stalled: Option<unsafe extern "C" fn(*mut c_void, usize)>,
+    pub(crate) departed: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
 /// The bytes up to the end of the last member that a guest must give.
@@ -157,6 +158,13 @@ impl Guest for CGuest {
         if let Some(warn) = self.table.warn_stalled {
             // SAFETY: as for `retake_policy`.
             in_callback("warn_stalled", || unsafe { warn(self.guest, user_data) });
+        }
+    }
+
+    fn departed(&self) {
+        if let Some(departed) = self.table.departed {
+            // SAFETY: on the thread of the call.
+            in_callback("departed", || unsafe { departed(self.guest) });
         }
     }
 

@@ -36,8 +36,16 @@ static void preempt(void *guest) { __atomic_store_n((int *)guest, 1, __ATOMIC_RE
 
 static void switched(void *guest, uintptr_t from, uintptr_t to);
 
+/* What this native thread runs: inside, or in a call that it was not moved to. */
+static _Thread_local uintptr_t on_thread;
+
+static void departed(void *guest) {
+  (void)guest;
+  on_thread = 0;
+}
+
 static const struct baton_guest TABLE = {
-    sizeof TABLE, run, preempt, switched, NULL, NULL, NULL, NULL, NULL, NULL};
+    sizeof TABLE, run, preempt, switched, NULL, NULL, NULL, NULL, NULL, NULL, departed};
 
 static void add_in_turns(baton_vm *vm, uint64_t self, void *argument) {
   int *sum = (int *)argument;
@@ -227,8 +235,8 @@ static baton_vm *yields_in_switch;
 
 static void switched(void *guest, uintptr_t from, uintptr_t to) {
   (void)guest;
-  (void)from;
-  (void)to;
+  expect(on_thread == from, "a thread that runs what it is said to leave");
+  on_thread = to;
   if (yields_in_switch != NULL) baton_yield(yields_in_switch);
 }
 

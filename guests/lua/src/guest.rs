@@ -22,6 +22,7 @@ unsafe extern "C" {
     fn baton_lua_run(process: *mut c_void);
     fn baton_lua_switched(from: *mut c_void, to: *mut c_void);
     fn baton_lua_arrived(process: *mut c_void);
+    fn baton_lua_departed();
     fn baton_lua_retake_policy(process: *mut c_void) -> c_int;
     fn baton_lua_warn_blocked(process: *mut c_void) -> c_int;
     fn baton_lua_has_delayed(vm: *const c_void) -> c_int;
@@ -201,6 +202,11 @@ impl Guest for LuaGuest {
     fn arrived(&self, user_data: usize) {
         // SAFETY: the record of a process that continues on this thread, and on no other.
         unsafe { baton_lua_arrived(pointer(user_data)) }
+    }
+
+    fn departed(&self) {
+        // SAFETY: a process is about to leave this thread, outside of the VM.
+        unsafe { baton_lua_departed() }
     }
 
     fn retake_policy(&self, user_data: usize) -> RetakePolicy {

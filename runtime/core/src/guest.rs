@@ -37,6 +37,7 @@ pub enum RetakePolicy {
 /// | [`has_delayed`](Guest::has_delayed) | the call's | the process's | inside, locked | no | no |
 /// | [`warn_thread`](Guest::warn_thread) | the owner's | a loop's or a process's | outside | no | no |
 /// | [`arrived`](Guest::arrived) | the one that the call moved to | its loop's | outside | no | no |
+/// | [`departed`](Guest::departed) | the call's | the process's | outside | no | no |
 /// | [`request_safepoint`](Guest::request_safepoint) | the owner's | a loop's or a process's | inside, in use | no | no |
 /// | [`scheduler_hook`](Guest::scheduler_hook) | the owner's | the loop's | inside | yes | no |
 /// | [`switch_hook`](Guest::switch_hook) | the owner's | the loop's | inside | yes | no |
@@ -159,6 +160,17 @@ pub trait Guest: Send + Sync + 'static {
     fn arrived(&self, user_data: usize) {
         let _ = user_data;
     }
+
+    /// Forgets what the guest keeps per thread: a process leaves the calling thread for good,
+    /// without a switch. Others have run beside its foreign call, which has returned; it continues
+    /// wherever the VM is, or never. A signal handler on this thread must not find it any more. The
+    /// default does nothing.
+    ///
+    /// - Thread: that of the call.
+    /// - Stack: the process's.
+    /// - VM: outside. Other processes run at the same time.
+    /// - Must not call [`Vm`](crate::vm::Vm) or touch guest state.
+    fn departed(&self) {}
 
     /// Has the process of `user_data` reach a safepoint soon: it was killed, and does not run at
     /// the moment. A guest that asks
@@ -320,6 +332,11 @@ impl GuestCalls {
     #[inline(always)]
     pub(crate) fn arrived(&self, user_data: usize) {
         calling(|| "the guest's `arrived`", || self.0.arrived(user_data))
+    }
+
+    #[inline(always)]
+    pub(crate) fn departed(&self) {
+        calling(|| "the guest's `departed`", || self.0.departed())
     }
 
     #[inline(always)]

@@ -199,7 +199,7 @@
 //! |---|---|
 //! | no check in each instruction | the preempt handler arms the interpreter's own check: [`sys`] has an example |
 //! | a heap without a mutex | [`OwnerCell`](sys::owner_cell::OwnerCell), or unsafe code that relies on being inside |
-//! | state per thread, such as `errno` | exchange it in [`switched`](guest::Guest::switched) and [`arrived`](guest::Guest::arrived) |
+//! | state per thread, such as `errno` | exchange it in [`switched`](guest::Guest::switched) and [`arrived`](guest::Guest::arrived), and forget it in [`departed`](guest::Guest::departed) |
 //! | cheap foreign calls from C | `gate.h` of `baton-sys`: to leave and to enter is a few plain instructions |
 //! | callbacks from C | pin the process while foreign frames are on its stack: [`enter_cold_pinned`](vm::ForeignCall::enter_cold_pinned) and [`RetakePolicy::Retake`](guest::RetakePolicy::Retake) |
 //! | calls that must not be overlapped | [`RetakePolicy::Stay`](guest::RetakePolicy::Stay) |

@@ -83,6 +83,11 @@ struct baton_guest {
   /* Warns of a foreign call with BATON_STAY that has kept the VM for longer than warn_blocked. On
      another thread: call no function of the runtime. */
   void (*warn_stalled)(void *guest, uintptr_t user_data);
+  /* Forgets what the guest keeps per thread: the process leaves this thread for good, without a
+     switch. Others have run beside its call, which has returned; the process continues wherever the
+     VM is, or never. So `preempt` must not find it here any more. On the thread of the call, while
+     others run: call no function of the runtime. */
+  void (*departed)(void *guest);
 };
 
 /* }====================================================== */

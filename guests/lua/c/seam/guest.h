@@ -223,6 +223,7 @@ void baton_lua_forget_objects(struct baton_lua_vm *vm);
 /* safepoints.c */
 void baton_lua_switched(struct baton_process *from, struct baton_process *to);
 void baton_lua_arrived(struct baton_process *process);
+void baton_lua_departed(void);
 
 /* simulation.c */
 /* Makes this run a simulated one. If the program ends with another status than 0, `failed` is

@@ -303,6 +303,9 @@ void baton_lua_arrived(struct baton_process *process) {
   restore_exceptions(process);
 }
 
+/* The process of this thread continues elsewhere, and its record may be freed. Outside the VM. */
+void baton_lua_departed(void) { baton_gate_set_process(NULL); }
+
 /* In a fork's child, calls on other threads never return. */
 void baton_lua_forget_calls(struct baton_lua_vm *vm) {
   vm->outstanding = 0;

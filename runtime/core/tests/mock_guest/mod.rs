@@ -22,6 +22,7 @@ use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{Inside, Vm};
 use baton_sys::owner_cell::OwnerCell;
+use std::cell::Cell;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -58,6 +59,11 @@ pub(crate) enum Policy {
 struct Record {
     body: Option<Body>,
     policy: Policy,
+}
+
+thread_local! {
+    /// The user data of the process that the thread runs: inside, or in a foreign call.
+    static ON_THREAD: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// The state of the guest of one VM, shared by all its processes and by the test.
@@ -178,6 +184,17 @@ impl Mock {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes which process the calling thread runs, if any.
+    #[inline(never)] // The caller's process may have come from another thread.
+    fn note_on_thread(from: Option<usize>, to: Option<usize>) {
+        let before = ON_THREAD.replace(to);
+        if before != from {
+            give_up(&format!(
+                "a thread goes from {from:?} to {to:?}, but {before:?} was on it"
+            ));
+        }
+    }
+
     fn note_switch(&self, from: Option<usize>, to: Option<usize>) {
         let from = from.map_or(0, |user_data| user_data + 1);
         let to = to.map_or(0, |user_data| user_data + 1);
@@ -207,11 +224,16 @@ impl Guest for MockGuest {
 
     fn switched(&self, from: Option<usize>, to: Option<usize>) {
         self.0.note_switch(from, to);
+        Mock::note_on_thread(from, to);
     }
 
     fn arrived(&self, user_data: usize) {
-        // There is no state per thread to exchange.
         assert!(user_data < self.0.records().len());
+        Mock::note_on_thread(None, Some(user_data));
+    }
+
+    fn departed(&self) {
+        ON_THREAD.set(None);
     }
 
     fn retake_policy(&self, user_data: usize) -> RetakePolicy {

@@ -1,12 +1,16 @@
 /* The functions that the soak calls. They block, compute, call back, fail and fill memory, on any
    thread. They count their calls, so that Lua can compare the counts with its own. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MOST_THREADS = 16, RECORD = 200 };
 
@@ -52,6 +56,21 @@ int soak_spin(int microseconds) {
     ;
   end();
   return microseconds + 1;
+}
+
+/* Sends the preemption signal to all threads, so many times, as if it came late. */
+int soak_interrupt(int times) {
+  DIR *threads = opendir("/proc/self/task");
+  struct dirent *entry;
+  int thread, sent = 0;
+  begin();
+  while (threads != NULL && (entry = readdir(threads)) != NULL)
+    if ((thread = atoi(entry->d_name)) > 0)
+      for (int i = 0; i < times; i++)
+        sent += syscall(SYS_tgkill, getpid(), thread, SIGURG) == 0;
+  if (threads != NULL) closedir(threads);
+  end();
+  return sent;
 }
 
 /* Sleeps, and then sets errno. */

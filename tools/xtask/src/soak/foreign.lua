@@ -13,6 +13,7 @@ int64_t soak_begun(void); int64_t soak_ended(void);
 int64_t soak_called_back(void); int64_t soak_visited(void);
 int soak_sleep(int microseconds);
 int soak_spin(int microseconds);
+int soak_interrupt(int times);
 int soak_fail(int with, int microseconds);
 struct record soak_mirror(struct record record, int microseconds);
 void soak_fill(unsigned char *to, int byte, int size, int microseconds);
@@ -97,6 +98,13 @@ end
 function action.compute(random)
   local length = random:length() // 4
   expect(call(c.soak_spin, length) == length + 1, "a call that computes answered wrong")
+end
+
+-- Signals that come late find a thread in any state.
+function action.interrupt(random)
+  for _ = 1, random:between(1, 100) do
+    expect(call(c.soak_interrupt, random:between(1, 5)) > 0, "no thread got a signal")
+  end
 end
 
 function action.fail(random)
@@ -199,6 +207,7 @@ local actions = {
   "block",
   "block",
   "compute",
+  "interrupt",
   "fail",
   "mirror",
   "fill",

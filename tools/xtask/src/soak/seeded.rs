@@ -217,6 +217,8 @@ impl Round<'_> {
                 command.env_remove(&name);
             }
         }
+        // Freed memory is overwritten, so that whoever uses it fails.
+        command.env("MALLOC_PERTURB_", "170");
         command
             .arg(sources().join(self.load.name).with_extension("lua"))
             .args(self.library);

@@ -152,6 +152,7 @@ impl ForeignCall<'_> {
         entry.needed |= pinned;
         self.give_up(&mut state);
         drop(state);
+        vm.guest.departed();
         // Home goes to its loop, which ends the VM's run when no other thread runs the VM.
         if vm.has_ended() && me != HOME && !vm.abandons_calls() {
             sleep_for_ever();
@@ -166,6 +167,7 @@ impl ForeignCall<'_> {
     /// The VM was halted during this call, which had it.
     #[cold]
     fn abandon(&self, mut state: MutexGuard<'_, LockState>, base: Option<Fiber>) -> ! {
+        self.vm.guest.departed();
         if self.vm.abandons_calls()
             && let Some(base) = base
         {
