@@ -21,7 +21,9 @@ use baton_sys::peer::user_of_peer;
 use baton_sys::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -38,8 +40,23 @@ const UNREAD: Duration = Duration::from_secs(10);
 /// The maximal number of clients at once.
 pub const MOST_CLIENTS: usize = 16;
 
-/// Takes a part of an answer to the client. An error says that it is gone.
-pub type Part<'a> = &'a mut dyn FnMut(Value) -> io::Result<()>;
+/// Takes a part of an answer to the client, as text of JSON: a tree of values would cost the program
+/// that is looked at several times as much. An error says that the client is gone. See [`send_part`].
+pub type Part<'a> = &'a mut dyn FnMut(&RawValue) -> io::Result<()>;
+
+/// Sends a part of an answer.
+///
+/// # Errors
+/// The part has no text in JSON, or the client is gone.
+pub fn send_part(part: Part<'_>, what: &impl Serialize) -> io::Result<()> {
+    part(&*to_raw_value(what)?)
+}
+
+/// [`Reply::Part`], as it is sent.
+#[derive(Serialize)]
+struct SentPart<'a> {
+    part: &'a RawValue,
+}
 
 /// What answers: the program.
 pub trait Target: Send + Sync {
@@ -402,7 +419,7 @@ fn converse(client: &UnixStream, allowed: Access, target: &dyn Target) -> io::Re
         if let Some(result) = session.converse(&ask, &with, &mut conversation) {
             return result;
         }
-        let mut part = |value| write_line(&mut &*client, &Reply::Part(value));
+        let mut part = |part: &RawValue| write_line(&mut &*client, &SentPart { part });
         let last = match session.answer(&ask, &with, &mut part) {
             Ok(value) => Reply::Done(value),
             Err(why) => Reply::Error(why),
@@ -441,7 +458,7 @@ mod tests {
             match (ask, with.as_u64()) {
                 ("count", Some(to)) => {
                     for number in 0..to {
-                        part(number.into()).map_err(|error| error.to_string())?;
+                        send_part(part, &number).map_err(|error| error.to_string())?;
                     }
                     Ok(to.into())
                 }

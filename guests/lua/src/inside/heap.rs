@@ -5,7 +5,7 @@
 //! copy waits while the client is slower. A client that goes ends the copy.
 
 use baton_core::vm::{NoLook, Vm};
-use baton_observe::observer::Part;
+use baton_observe::observer::{Part, send_part};
 use baton_observe::protocol::Bytes;
 use baton_sys::snapshot::{End, Preparation, ProgramCopy};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ pub(super) fn answer(vm: &Vm, part: Part<'_>) -> Result<Value, String> {
             break;
         }
         let records = Bytes(bytes[..size].to_vec());
-        part(json!({ "records": records })).map_err(|error| error.to_string())?;
+        send_part(part, &json!({ "records": records })).map_err(|error| error.to_string())?;
     }
     check_end(copy.end())?;
     Ok(json!({ "pause": pause.as_secs_f64() }))

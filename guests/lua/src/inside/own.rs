@@ -25,6 +25,7 @@ use baton_formats::profile::{Format, Measure};
 use baton_observe::heap::summary::Summary;
 use baton_observe::observer;
 use baton_sys::forking::ForkMutex;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int};
@@ -194,7 +195,7 @@ fn answer(vm: &Vm, question: &OwnQuestion, events: &Events, stop: &Stop) -> Resu
     match question.what {
         Topic::Stacks => {
             let end = stacks::answer(vm, &Value::Null, &mut |part| {
-                put(&part);
+                put(&value_of(part)?);
                 Ok(())
             })?;
             match end.get("kept_inside") {
@@ -229,7 +230,7 @@ fn read_heap(vm: &Vm, question: &OwnQuestion) -> Result<Value, String> {
     let mut heap = answers::heap::HeapAnswer::default();
     let mut wrong = None;
     let end = heap::answer(vm, &mut |part| {
-        heap.add_part(&part).map_err(|why| {
+        heap.add_part(&value_of(part)?).map_err(|why| {
             wrong = Some(why);
             io::Error::other("a wrong part")
         })
@@ -271,7 +272,7 @@ fn profile_of(
     };
     let mut wrong = None;
     let end = profile::answer(vm, &with, &control, &mut |part| {
-        answers::profile::add_part(&mut profile, part).map_err(|why| {
+        answers::profile::add_part(&mut profile, value_of(part)?).map_err(|why| {
             wrong = Some(why);
             io::Error::other("a wrong part")
         })
@@ -285,6 +286,10 @@ fn profile_of(
         answers::profile::write(&profile, format, path)?;
     }
     serde_json::to_value(profile.summary()).map_err(|error| error.to_string())
+}
+
+fn value_of(part: &RawValue) -> io::Result<Value> {
+    Ok(serde_json::from_str(part.get())?)
 }
 
 /// A text of Lua that returns a value.

@@ -4,7 +4,7 @@ use super::{PATIENCE, symbols};
 use crate::wording::WORDING;
 use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait};
 use baton_core::vm::{NoLook, View, Vm};
-use baton_observe::observer::Part;
+use baton_observe::observer::{Part, send_part};
 use baton_observe::report::{Frame, Kind, Process, Stack};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -98,8 +98,7 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
         };
         let stacks = seen.processes.iter_mut().flat_map(|one| &mut one.stacks);
         symbols::resolve(&mut stacks.flatten().collect::<Vec<_>>());
-        let processes = serde_json::to_value(seen.processes).map_err(|error| error.to_string())?;
-        part(processes).map_err(|error| error.to_string())?;
+        send_part(part, &seen.processes).map_err(|error| error.to_string())?;
         next = seen.next;
         patience = LATER_PATIENCE;
         if next.is_some() {

@@ -145,11 +145,17 @@ impl Client {
 
     /// Sends requests on all connections, until the time is over.
     pub(crate) fn load(&mut self, time: Duration) -> Result<Load> {
-        self.load_counting(time, &AtomicU64::new(0))
+        self.drive(time, Duration::from_secs(60), &AtomicU64::new(0))
     }
 
-    /// The same; another thread may read the number of answers meanwhile.
-    pub(crate) fn load_counting(&mut self, time: Duration, answered: &AtomicU64) -> Result<Load> {
+    /// The same, but never sleeps: to wake this thread takes the server's processor time, and how
+    /// often it has to is up to chance. Another thread may read the number of answers meanwhile.
+    pub(crate) fn load_awake(&mut self, time: Duration, answered: &AtomicU64) -> Result<Load> {
+        self.drive(time, Duration::ZERO, answered)
+    }
+
+    /// Asks again on each connection that is answered. Sleeps for at most `longest`.
+    fn drive(&mut self, time: Duration, longest: Duration, answered: &AtomicU64) -> Result<Load> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let begin = Instant::now();
         for (number, connection) in self.connections.iter_mut().enumerate() {
@@ -171,8 +177,7 @@ impl Client {
             else {
                 break;
             };
-            let timeout = EpollTimeout::try_from(left.min(Duration::from_secs(60)))
-                .unwrap_or(EpollTimeout::ZERO);
+            let timeout = EpollTimeout::try_from(left.min(longest)).unwrap_or(EpollTimeout::ZERO);
             let ready = epoll.wait(&mut events, timeout)?;
             for event in &events[..ready] {
                 let connection = &mut self.connections[event.data() as usize];

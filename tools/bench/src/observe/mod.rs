@@ -85,6 +85,8 @@ pub(crate) fn run(bench: &Bench, options: &ObserveOptions) -> Result<Report> {
              time without an observer, in percent more. Both are measured by turns.",
             "Of the echo server it is the time for each request. Of the sleeping processes it is \
              the share of a processor. Of plain Lua it is the time of each run of a small program.",
+            "The load on the echo server never sleeps: to wake it would take the server's time, \
+             more or less of it by chance.",
         ]),
         tables: vec![table(&results)],
         charts: vec![chart(&results).into()],

@@ -92,7 +92,7 @@ impl Observer {
         let counter = Arc::clone(&answered);
         // Each interval has a beginning and an end besides.
         let all = (time + BEGIN * 4) * (pairs * 2 + 1) + BEGIN;
-        let load = thread::spawn(move || client.load_counting(all, &counter));
+        let load = thread::spawn(move || client.load_awake(all, &counter));
         let each = || -> Result<f64> {
             let used = || -> Result<(f64, f64)> {
                 let cpu = server.usage()?.cpu.as_secs_f64();

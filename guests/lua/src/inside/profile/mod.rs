@@ -20,7 +20,7 @@ use super::stop::Stop;
 use super::symbols;
 use allocations::AllocationProfile;
 use baton_core::vm::{NoLook, Vm};
-use baton_observe::observer::Part;
+use baton_observe::observer::{Part, send_part};
 use baton_observe::report::Frame;
 use cpu::CpuSampler;
 use everyone::EveryoneSampler;
@@ -38,11 +38,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_FRAMES: c_int = 128;
 
 /// The time between two sendings at first, and the longest one.
-const SENDING: Duration = Duration::from_millis(50);
+const SENDING: Duration = Duration::from_millis(200);
 const LONGEST_SENDING: Duration = Duration::from_secs(1);
 
 /// The time between two sendings, at some time after the beginning. To send takes as long as to
-/// sample, so a long profile sends less often. A program that ends loses a twentieth at most.
+/// sample, so a long profile sends less often. A program that ends loses a twentieth at most, or
+/// what it did in [`SENDING`].
 fn sending_after(elapsed: Duration) -> Duration {
     (elapsed / 20).clamp(SENDING, LONGEST_SENDING)
 }
@@ -68,7 +69,7 @@ enum What {
 }
 
 /// Where a process was seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Place {
     /// Its number and how messages name it; 0 and empty if all processes count as one.
     id: u64,
@@ -76,21 +77,38 @@ struct Place {
     /// Its frames, the innermost first.
     frames: Vec<Frame>,
     /// What it waits for, and who holds that; empty if it does not wait.
-    #[serde(skip_serializing_if = "String::is_empty")]
     object: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     holder: String,
 }
 
-/// What was seen at a place.
+/// What was seen at a place, as it is sent. (Flattening the place would make a map of it first.)
 #[derive(Serialize)]
 struct Sample<'a> {
-    #[serde(flatten)]
-    place: &'a Place,
+    id: u64,
+    process: &'a str,
+    frames: &'a [Frame],
+    #[serde(skip_serializing_if = "str::is_empty")]
+    object: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    holder: &'a str,
     /// In nanoseconds, or bytes.
     value: u64,
     /// How many samples these are.
     count: u64,
+}
+
+impl Sample<'_> {
+    fn of(&(ref place, (value, count)): &(Place, (u64, u64))) -> Sample<'_> {
+        Sample {
+            id: place.id,
+            process: &place.process,
+            frames: &place.frames,
+            object: &place.object,
+            holder: &place.holder,
+            value,
+            count,
+        }
+    }
 }
 
 /// Takes samples.
@@ -222,14 +240,6 @@ fn send(seen: &mut Seen, part: Part<'_>) -> Result<(), String> {
     let mut all: Vec<(Place, (u64, u64))> = seen.drain().collect();
     let frames = all.iter_mut().flat_map(|(place, _)| &mut place.frames);
     symbols::resolve(&mut frames.collect::<Vec<_>>());
-    let samples: Vec<Sample<'_>> = all
-        .iter()
-        .map(|&(ref place, (value, count))| Sample {
-            place,
-            value,
-            count,
-        })
-        .collect();
-    let samples = serde_json::to_value(samples).map_err(|error| error.to_string())?;
-    part(samples).map_err(|error| error.to_string())
+    let samples: Vec<Sample<'_>> = all.iter().map(Sample::of).collect();
+    send_part(part, &samples).map_err(|error| error.to_string())
 }

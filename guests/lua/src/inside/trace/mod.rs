@@ -25,7 +25,7 @@ mod words;
 
 use batch::{Batch, Known};
 use baton_core::vm::{NoLook, Vm};
-use baton_observe::observer::Part;
+use baton_observe::observer::{Part, send_part};
 use baton_observe::protocol::Bytes;
 use baton_sys::clock::Instant as Moment;
 use baton_sys::forking::Child;
@@ -78,7 +78,7 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
         None => last(vm, &listed, || Ok(out))?,
     };
     // A part, as the program may end before it has written the answer.
-    (out.part)(json!({ "summary": summary })).map_err(|error| error.to_string())?;
+    send_part(out.part, &json!({ "summary": summary })).map_err(|error| error.to_string())?;
     Ok(Value::Null)
 }
 
@@ -105,7 +105,7 @@ impl Write for Parts<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         let bytes = Bytes(std::mem::replace(&mut self.bytes, Vec::with_capacity(PART)));
-        (self.part)(json!({ "trace": bytes }))
+        send_part(self.part, &json!({ "trace": bytes }))
     }
 }
 
