@@ -49,7 +49,7 @@ pub type Part<'a> = &'a mut dyn FnMut(&RawValue) -> io::Result<()>;
 /// # Errors
 /// The part has no text in JSON, or the client is gone.
 pub fn send_part(part: Part<'_>, what: &impl Serialize) -> io::Result<()> {
-    part(&*to_raw_value(what)?)
+    part(&to_raw_value(what)?)
 }
 
 /// [`Reply::Part`], as it is sent.

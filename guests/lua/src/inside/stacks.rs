@@ -8,6 +8,7 @@ use baton_observe::observer::{Part, send_part};
 use baton_observe::report::{Frame, Kind, Process, Stack};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -183,9 +184,14 @@ pub(super) fn heap_size(view: &View<'_>) -> Option<u64> {
 /// How messages name the process of a record.
 pub(super) fn title(record: usize) -> String {
     let mut title = String::new();
-    // A string takes all that is written to it.
-    let _ = (WORDING.process)(record, &mut title);
+    write_title(record, &mut title);
     title
+}
+
+/// Appends how messages name the process of a record.
+pub(super) fn write_title(record: usize, title: &mut String) {
+    // A string takes all that is written to it.
+    let _ = (WORDING.process)(record, title);
 }
 
 /// A state in reports.
@@ -219,44 +225,86 @@ fn spawned_at(record: usize) -> String {
 /// The stacks of a record, each with at most `most` frames.
 pub(super) fn of_record(record: usize, most: c_int) -> Vec<Stack> {
     let mut stacks: Vec<Stack> = vec![Vec::new()];
-    // SAFETY: a record of a process that does not run now, and what `add_frame` expects.
-    unsafe {
-        baton_lua_visit_frames(
-            record as *const c_void,
-            most,
-            add_frame,
-            (&raw mut stacks).cast(),
-        )
-    };
+    visit(
+        record,
+        most,
+        &mut |frame| match (frame, stacks.last_mut()) {
+            (Some(frame), Some(stack)) => stack.push(frame.to_frame()),
+            _ => stacks.push(Vec::new()),
+        },
+    );
     stacks.pop(); // the one after the last
     stacks
 }
 
-/// Adds a frame to the last stack, or begins another one.
-///
-/// # Safety
-/// `context` is the vector of `of_record`; `frame` is null, or a frame with its texts.
-unsafe extern "C" fn add_frame(context: *mut c_void, frame: *const CFrame) {
-    // SAFETY: the caller's conditions; `of_record` uses the vector only afterwards.
-    let (stacks, frame) = unsafe { (&mut *context.cast::<Vec<Stack>>(), frame.as_ref()) };
-    match (frame, stacks.last_mut()) {
-        // SAFETY: the caller's condition.
-        (Some(frame), Some(stack)) => stack.push(unsafe { read(frame) }),
-        _ => stacks.push(Vec::new()),
+/// Shows the frames of a record, at most `most` of each stack, the innermost first.
+pub(super) fn visit_frames(record: usize, most: c_int, show: &mut dyn FnMut(&SeenFrame<'_>)) {
+    visit(record, most, &mut |frame| {
+        if let Some(frame) = frame {
+            show(frame);
+        }
+    });
+}
+
+/// A frame, as long as it is shown.
+pub(super) struct SeenFrame<'a> {
+    pub(super) source: Cow<'a, str>,
+    pub(super) called_as: Cow<'a, str>,
+    pub(super) name: Cow<'a, str>,
+    pub(super) line: u32,
+    pub(super) defined: u32,
+    pub(super) kind: Kind,
+    pub(super) address: usize,
+}
+
+impl SeenFrame<'_> {
+    fn to_frame(&self) -> Frame {
+        Frame {
+            source: self.source.clone().into_owned(),
+            line: self.line,
+            defined: self.defined,
+            kind: self.kind,
+            called_as: self.called_as.clone().into_owned(),
+            name: self.name.clone().into_owned(),
+            address: self.address,
+            ..Frame::default()
+        }
     }
+}
+
+/// What a visit shows: a frame, or `None` after each stack.
+type Show<'a> = &'a mut dyn FnMut(Option<&SeenFrame<'_>>);
+
+fn visit(record: usize, most: c_int, mut show: Show<'_>) {
+    // SAFETY: a record of a process that does not run now, and what `show_frame` expects.
+    unsafe {
+        baton_lua_visit_frames(
+            record as *const c_void,
+            most,
+            show_frame,
+            (&raw mut show).cast(),
+        )
+    };
+}
+
+/// # Safety
+/// `context` is the function of `visit`; `frame` is null, or a frame with its texts.
+unsafe extern "C" fn show_frame(context: *mut c_void, frame: *const CFrame) {
+    // SAFETY: the caller's conditions; `visit` does not use the function meanwhile.
+    let (show, frame) = unsafe { (&mut *context.cast::<Show<'_>>(), frame.as_ref()) };
+    // SAFETY: the caller's condition.
+    show(frame.map(|frame| unsafe { read(frame) }).as_ref());
 }
 
 /// # Safety
 /// The texts of the frame are C strings, or null.
-unsafe fn read(frame: &CFrame) -> Frame {
+unsafe fn read(frame: &CFrame) -> SeenFrame<'_> {
     let text = |text: *const c_char| match text.is_null() {
-        true => String::new(),
+        true => Cow::Borrowed(""),
         // SAFETY: the caller's condition.
-        false => unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned(),
+        false => unsafe { CStr::from_ptr(text) }.to_string_lossy(),
     };
-    Frame {
+    SeenFrame {
         source: text(frame.source.as_ptr()),
         line: u32::try_from(frame.line).unwrap_or(0),
         defined: u32::try_from(frame.defined).unwrap_or(0),
@@ -268,6 +316,5 @@ unsafe fn read(frame: &CFrame) -> Frame {
         called_as: text(frame.called_as),
         name: text(frame.name),
         address: frame.function,
-        ..Frame::default()
     }
 }

@@ -12,6 +12,7 @@
 //! takes it a few times a second. The mutex orders all that the allocating threads and the profiles
 //! share.
 
+use super::packed::PackedFrames;
 use super::random::Random;
 use super::{MOST_FRAMES, PATIENCE, Place, Seen};
 use crate::inside::stacks;
@@ -113,7 +114,7 @@ fn place(process: *const c_void) -> Place {
     Place {
         id: stacks::number(record),
         process: stacks::title(record),
-        frames: stacks::of_record(record, MOST_FRAMES).concat(),
+        frames: PackedFrames::of_record(record, MOST_FRAMES),
         ..Place::default()
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct CpuSampler {
     last: Instant,
     begun: Option<BegunLook<SeenFrom<Option<Running>>>>,
     nearby: Nearby,
+    /// Memory for the next place.
+    room: Place,
 }
 
 /// The running process.
@@ -41,6 +43,7 @@ impl CpuSampler {
             last: Instant::now(),
             begun: None,
             nearby: Nearby::default(),
+            room: Place::default(),
         }
     }
 
@@ -48,6 +51,8 @@ impl CpuSampler {
     /// system does not tell, all of the time since the last sample counts.
     fn count(&mut self, seen: SeenFrom<Option<Running>>) -> Option<(Place, u64)> {
         let Running { place, thread, at } = self.nearby.follow(seen)?;
+        let found = place.clone(); // which has no more memory than it needs
+        self.room = place;
         let passed = at - std::mem::replace(&mut self.last, at);
         let used = match thread {
             None => passed,
@@ -57,7 +62,7 @@ impl CpuSampler {
                 None => cpu.min(passed),
             },
         };
-        Some((place, nanos(used)))
+        Some((found, nanos(used)))
     }
 }
 
@@ -72,7 +77,10 @@ impl Sampler for CpuSampler {
             samples.extend(self.count(seen));
         }
         if !vm.is_idle() {
-            self.begun = Some(vm.begin_look(|view| SeenFrom::by(running, view)));
+            let mut room = std::mem::take(&mut self.room);
+            room.make_room();
+            let look = |view: &mut View<'_>| running(view, room);
+            self.begun = Some(vm.begin_look(|view| SeenFrom::by(look, view)));
         }
         Ok(samples)
     }
@@ -86,17 +94,16 @@ impl Sampler for CpuSampler {
     }
 }
 
-/// The place of the running process; `None` if none runs.
-fn running(view: &mut View<'_>) -> Option<Running> {
+/// The place of the running process, in the memory of `place`; `None` if none runs. Takes no memory
+/// of the owner's thread, which it would fragment.
+fn running(view: &mut View<'_>, mut place: Place) -> Option<Running> {
     let process = view.sched().current()?;
     let record = view.sched().user_data(process);
+    place.id = stacks::number(record);
+    stacks::write_title(record, &mut place.process);
+    place.frames.add(record, MOST_FRAMES);
     Some(Running {
-        place: Place {
-            id: stacks::number(record),
-            process: stacks::title(record),
-            frames: stacks::of_record(record, MOST_FRAMES).concat(),
-            ..Place::default()
-        },
+        place,
         thread: view.cpu_time_of_running(),
         at: Instant::now(),
     })

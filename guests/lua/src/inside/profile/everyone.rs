@@ -4,9 +4,10 @@
 //! not looked at. So ten thousand processes cost no more than [`AT_ONCE`].
 
 use super::nearby::Nearby;
+use super::packed::PackedFrames;
 use super::random::Random;
 use super::{MOST_FRAMES, Place, Sampler};
-use crate::inside::{nanos, stacks};
+use crate::inside::nanos;
 use crate::wording::WORDING;
 use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait_and_holder};
 use baton_core::vm::{NoLook, View, Vm};
@@ -85,12 +86,12 @@ fn place(
         return None;
     }
     let record = sched.user_data(process);
-    let frames = stacks::of_record(record, MOST_FRAMES).concat();
+    let frames = PackedFrames::of_record(record, MOST_FRAMES);
     let (object, holder) = match state {
         State::Runnable => ("its turn".to_owned(), String::new()),
         State::Suspended => ("a resume".to_owned(), String::new()),
         State::Foreign => {
-            let name = frames.first().map_or("", |frame| frame.name.as_str());
+            let name = frames.innermost_name();
             (format!("the end of a call of '{name}'"), String::new())
         }
         _ => describe_wait_and_holder(sched, &WORDING, names, process),

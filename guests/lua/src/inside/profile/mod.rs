@@ -14,6 +14,7 @@ pub(super) mod allocations;
 mod cpu;
 mod everyone;
 mod nearby;
+mod packed;
 mod random;
 
 use super::stop::Stop;
@@ -24,6 +25,7 @@ use baton_observe::observer::{Part, send_part};
 use baton_observe::report::Frame;
 use cpu::CpuSampler;
 use everyone::EveryoneSampler;
+use packed::PackedFrames;
 use random::Random;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -75,10 +77,22 @@ struct Place {
     id: u64,
     process: String,
     /// Its frames, the innermost first.
-    frames: Vec<Frame>,
+    frames: PackedFrames,
     /// What it waits for, and who holds that; empty if it does not wait.
     object: String,
     holder: String,
+}
+
+impl Place {
+    /// Forgets what was seen, and has memory for another place.
+    fn make_room(&mut self) {
+        const MOST_OF_TITLE: usize = 64;
+        self.process.clear();
+        self.process.reserve(MOST_OF_TITLE);
+        self.frames.make_room();
+        self.object.clear();
+        self.holder.clear();
+    }
 }
 
 /// What was seen at a place, as it is sent. (Flattening the place would make a map of it first.)
@@ -98,11 +112,11 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    fn of(&(ref place, (value, count)): &(Place, (u64, u64))) -> Sample<'_> {
+    fn of<'a>(place: &'a Place, frames: &'a [Frame], (value, count): (u64, u64)) -> Sample<'a> {
         Sample {
             id: place.id,
             process: &place.process,
-            frames: &place.frames,
+            frames,
             object: &place.object,
             holder: &place.holder,
             value,
@@ -237,9 +251,12 @@ fn sample_allocations(
 
 /// Sends the samples so far, and forgets them.
 fn send(seen: &mut Seen, part: Part<'_>) -> Result<(), String> {
-    let mut all: Vec<(Place, (u64, u64))> = seen.drain().collect();
-    let frames = all.iter_mut().flat_map(|(place, _)| &mut place.frames);
-    symbols::resolve(&mut frames.collect::<Vec<_>>());
-    let samples: Vec<Sample<'_>> = all.iter().map(Sample::of).collect();
+    let all: Vec<(Place, (u64, u64))> = seen.drain().collect();
+    let mut stacks: Vec<Vec<Frame>> = all.iter().map(|(place, _)| place.frames.unpack()).collect();
+    symbols::resolve(&mut stacks.iter_mut().flatten().collect::<Vec<_>>());
+    let with_frames = all.iter().zip(&stacks);
+    let samples: Vec<Sample<'_>> = with_frames
+        .map(|((place, figures), frames)| Sample::of(place, frames, *figures))
+        .collect();
     send_part(part, &samples).map_err(|error| error.to_string())
 }
