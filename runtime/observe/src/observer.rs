@@ -40,8 +40,8 @@ const UNREAD: Duration = Duration::from_secs(10);
 /// The maximal number of clients at once.
 pub const MOST_CLIENTS: usize = 16;
 
-/// Takes a part of an answer to the client, as text of JSON: a tree of values would cost the program
-/// that is looked at several times as much. An error says that the client is gone. See [`send_part`].
+/// Takes a part of an answer to the client, as text of JSON: a tree of values would cost the
+/// program several times as much. An error says that the client is gone. See [`send_part`].
 pub type Part<'a> = &'a mut dyn FnMut(&RawValue) -> io::Result<()>;
 
 /// Sends a part of an answer.

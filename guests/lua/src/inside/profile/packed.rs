@@ -1,7 +1,7 @@
 //! The frames of a process in two pieces of memory.
 //!
-//! A sample is often taken by the thread that is looked at. Each text of each frame in memory of its
-//! own would be some twenty pieces, which another thread frees.
+//! A sample is often taken by the thread that is looked at. With memory for each text of each
+//! frame, that would be some twenty pieces, which another thread frees.
 
 use crate::inside::stacks::{self, SeenFrame};
 use baton_observe::report::{Frame, Kind};
