@@ -13,6 +13,7 @@
 //! | `cluster` | functions of `baton-cluster` for `require "baton.cluster"` |
 //! | `inside` | what observers ask: stacks, counters, parameters |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
+//! | `spares` | blocks of messages that return to the VM that has made them |
 //! | `source` | the modules that are written in Lua |
 //! | `wording` | how reports name processes |
 //! | `program` | a program: its first VM with its main process |
@@ -28,6 +29,7 @@ mod hosting;
 mod inside;
 mod program;
 mod source;
+mod spares;
 mod vms;
 mod wording;
 

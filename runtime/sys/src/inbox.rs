@@ -1,25 +1,20 @@
 //! A lock-free inbox: any thread posts, one owner takes everything.
 //!
-//! It is a list of nodes, newest first, behind one atomic pointer. A post pushes a node by
-//! compare-and-swap. A take swaps the whole list out and reverses it. Nodes are never taken out one
-//! by one, so there is no ABA problem. A successful compare-and-swap has linked its node to exactly
-//! the list that was there.
+//! It is a [`Pile`] of nodes, which has the orderings. A post puts a node on it. A take takes the
+//! whole pile and reverses it.
 //!
-//! | `newest` | edge | made by |
+//! | the pile | edge | made by |
 //! |---|---|---|
-//! | null -> node | [`Posted::First`] | [`Inbox::post`] |
-//! | node -> newer node | [`Posted::Behind`] | [`Inbox::post`] |
-//! | any -> null | the taker gets the list | [`Inbox::take_all`], `drop` |
+//! | empty -> some | [`Posted::First`] | [`Inbox::post`] |
+//! | some -> more | [`Posted::Behind`] | [`Inbox::post`] |
+//! | any -> empty | the taker gets the messages | [`Inbox::take_all`], `drop` |
 //!
 //! A post alone wakes no thread: see `parking` for the wake-up protocol, and why no wake-up is
 //! lost. Checked by the loom test `tests/loom_inbox.rs`.
 
-#[cfg(loom)]
-use loom::sync::atomic::AtomicPtr;
-use std::ptr;
-#[cfg(not(loom))]
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering;
+use crate::pile::{Link, Pile, Put};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
 
 /// The state of the inbox before a post.
 #[must_use]
@@ -34,21 +29,22 @@ pub enum Posted {
 /// Messages from any thread to one owner.
 #[derive(Debug)]
 pub struct Inbox<T: Send> {
-    /// The newest node, or null. A thread that swaps it out owns it and all nodes behind it.
-    newest: AtomicPtr<Node<T>>,
+    /// Nodes, each of which a `Box` was.
+    nodes: Pile,
+    messages: PhantomData<Node<T>>,
 }
 
+#[repr(C)]
 #[derive(Debug)]
 struct Node<T> {
+    /// First, as a pile needs it.
+    link: Link,
     message: T,
-    /// The node posted before this one, or null. Written before the node is published, and not
-    /// again until it is taken.
-    older: *mut Node<T>,
 }
 
-// SAFETY: nodes are reached through `newest` alone. A node belongs to its poster until it is
-// linked, and to its taker after the swap. So no two threads use one at the same time. Messages
-// cross threads, hence `T: Send`; none is shared, so `T: Sync` is not needed.
+// SAFETY: nodes are reached through the pile alone. A node belongs to its poster until it is put
+// there, and to its taker afterwards. So no two threads use one at the same time. Messages cross
+// threads, hence `T: Send`; none is shared, so `T: Sync` is not needed.
 unsafe impl<T: Send> Sync for Inbox<T> {}
 // SAFETY: as above; the nodes go where the inbox goes.
 unsafe impl<T: Send> Send for Inbox<T> {}
@@ -58,34 +54,22 @@ impl<T: Send> Inbox<T> {
     #[must_use]
     pub fn new() -> Inbox<T> {
         Inbox {
-            newest: AtomicPtr::new(ptr::null_mut()),
+            nodes: Pile::new(),
+            messages: PhantomData,
         }
     }
 
     /// Adds `message`. Allocates a node; never blocks; not async-signal-safe.
     pub fn post(&self, message: T) -> Posted {
-        let node = Box::into_raw(Box::new(Node {
+        let node = Box::new(Node {
+            link: Link::new(),
             message,
-            older: ptr::null_mut(),
-        }));
-        // Relaxed: the value is only compared and stored, not followed.
-        let mut newest = self.newest.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: the node is not published yet, so it is ours alone.
-            unsafe { (*node).older = newest };
-            // Release: publishes the node's contents; pairs with the Acquire swap in `swap_out`.
-            // The nodes behind it were published by exchanges that this one continues (a release
-            // sequence), so that one swap acquires them all.
-            match self.newest.compare_exchange_weak(
-                newest,
-                node,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(previous) if previous.is_null() => return Posted::First,
-                Ok(_) => return Posted::Behind,
-                Err(actual) => newest = actual,
-            }
+        });
+        let node = NonNull::from(Box::leak(node)).cast::<Link>();
+        // SAFETY: the node is ours alone (1). It stays until `Messages` makes it a box again (2).
+        match unsafe { self.nodes.put(node) } {
+            Put::First => Posted::First,
+            Put::OnTop => Posted::Behind,
         }
     }
 
@@ -93,36 +77,27 @@ impl<T: Send> Inbox<T> {
     /// rest.
     #[must_use = "the messages were taken out; those not iterated over are lost"]
     pub fn take_all(&self) -> Messages<T> {
-        if self.is_empty() {
-            return Messages {
-                oldest: ptr::null_mut(),
-            };
-        }
-        let mut node = self.swap_out();
+        let mut link = self.nodes.take_all();
         let mut oldest = ptr::null_mut();
-        while !node.is_null() {
-            // SAFETY: the list was swapped out, so it is ours; its nodes come from `Box::into_raw`
-            // and are linked once each.
-            let older = unsafe { std::mem::replace(&mut (*node).older, oldest) };
-            oldest = node;
-            node = older;
+        while !link.is_null() {
+            // SAFETY: the nodes were taken, so they are ours, and each is on the list once.
+            let below = unsafe { std::mem::replace(&mut (*link).below, oldest) };
+            oldest = link;
+            link = below;
         }
-        Messages { oldest }
+        Messages {
+            oldest,
+            messages: PhantomData,
+        }
     }
 
     /// Whether the inbox is empty. An owner that is about to sleep must check this after
-    /// `Park::prepare`.
+    /// `Park::prepare`. The order against a parking owner's state comes from that state's
+    /// exchanges.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        // Relaxed: nothing is read through the pointer. The order against a parking owner's state
-        // comes from that state's exchanges.
-        self.newest.load(Ordering::Relaxed).is_null()
-    }
-
-    fn swap_out(&self) -> *mut Node<T> {
-        // Acquire: pairs with the Release exchanges in `post`.
-        self.newest.swap(ptr::null_mut(), Ordering::Acquire)
+        self.nodes.is_empty()
     }
 }
 
@@ -141,8 +116,9 @@ impl<T: Send> Drop for Inbox<T> {
 /// Messages that were taken, oldest first.
 #[derive(Debug)]
 pub struct Messages<T> {
-    /// The next message. Each node's `older` now leads to the node posted after it.
-    oldest: *mut Node<T>,
+    /// The next node. Its link leads to the one that was posted after it.
+    oldest: *mut Link,
+    messages: PhantomData<Node<T>>,
 }
 
 // SAFETY: the nodes belong to this iterator alone, so sending it sends the messages.
@@ -156,10 +132,10 @@ impl<T> Iterator for Messages<T> {
         if self.oldest.is_null() {
             return None;
         }
-        // SAFETY: the node came from `Box::into_raw`, belongs to this iterator, and is forgotten by
-        // the next line.
-        let node = unsafe { Box::from_raw(self.oldest) };
-        self.oldest = node.older;
+        // SAFETY: the node was a box, whose first field is the link. It belongs to this iterator,
+        // and is forgotten by the next line.
+        let node = unsafe { Box::from_raw(self.oldest.cast::<Node<T>>()) };
+        self.oldest = node.link.below;
         Some(node.message)
     }
 }

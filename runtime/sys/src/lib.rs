@@ -22,6 +22,7 @@
 //! |---|---|
 //! | [`fiber`], [`stack`] | execution contexts and the switch between them; stacks for processes |
 //! | [`owner_cell`] | data that only the owner of a VM touches |
+//! | [`pile`] | records that any thread gives back |
 //! | [`inbox`] | messages from any thread to the owner |
 //! | [`parking`], [`poller`], [`pause`] | waking the owner; its wait in the system; spinning by time |
 //! | [`membarrier`] | asymmetric fences |
@@ -98,6 +99,7 @@ pub mod parking;
 pub mod pause;
 #[cfg(not(loom))]
 pub mod peer;
+pub mod pile;
 #[cfg(not(loom))]
 mod platform;
 #[cfg(not(loom))]

@@ -61,7 +61,8 @@ cases! {
         a_monitor_hears_of_the_end,
         a_vm_outlives_the_process_that_started_it,
         two_hundred_vms_are_killed_in_every_moment,
-        nothing_is_left_of_five_hundred_vms;
+        nothing_is_left_of_five_hundred_vms,
+        what_vms_have_sent_is_freed_when_it_was_received;
     mod workers from "vms/workers.lua":
         a_map_gives_the_results_in_order,
         an_unordered_map_gives_each_result_once,

@@ -39,8 +39,8 @@ int baton_block_grow(struct baton_writer *w, size_t size) {
   if (block == NULL) memset(now, 0, sizeof *now);
   now->room = room;
   if (now->shelf != 0) { /* it is too large for a spare */
+    baton_shelf_leave(now->shelf - 1u, 1);
     now->shelf = 0;
-    w->vm->spares_made--;
   }
   use(w, now, used);
   return 1;
@@ -71,7 +71,7 @@ void baton_block_free(struct baton_block *block) {
     block->held[i].kind->release(block->held[i].object);
   free(block->held);
   if (block->shelf != 0)
-    baton_spare_give(block);
+    baton_shelf_put(block->shelf - 1u, block);
   else
     free(block);
 }
@@ -131,34 +131,22 @@ l_noret baton_copy_raise_memory_error(lua_State *L) {
 ** block that it makes, so both threads would wait for each other. Instead a block returns to the
 ** shelf of the VM that has made it.
 **
-** | a block | becomes |
-** |---|---|
-** | of a VM with few blocks | a spare of its VM when it has been freed; else it is freed as usual |
-** | freed by any thread | put on the shelf (baton_spare_give) |
-** | on the shelf | one of the VM's own, with all others (baton_spare_take) |
-** | the VM's own | used again, or freed with the VM (baton_spares_free) |
-**
-** A shelf only grows by one block and is only taken as a whole, so a pointer to its first block
-** may be compared even if that block was used in between.
-**
-** | operation | ordering | why |
+** | a block | becomes | by |
 ** |---|---|---|
-** | put on the shelf | release | pairs with the acquire below: the block is no longer read |
-** | take the shelf | acquire | pairs with the release above |
+** | made by malloc | one that returns, if its shelf has few blocks | baton_spare_mark |
+** | one that returns, in a message | as others, if it grows: it is too large | baton_block_grow |
+** | the same, read by any thread | one on the shelf | baton_block_free |
+** | on the shelf | one of the VM's own, with all others there | baton_spare_take |
+** | the VM's own | one in a message | baton_spare_take |
+** | the VM's own | freed with the VM | baton_spares_free |
 **
-** A shelf belongs to no VM: it outlives those that use it, and several VMs may share it.
+** Only the VM's owner touches those of the VM. How a shelf orders what its threads do, and why it
+** loses no block, is in guests/lua/src/spares.rs and runtime/sys/src/pile.rs. Nobody waits for a
+** spare: malloc makes a block if there is none.
+**
+** A shelf belongs to no VM: it outlives those that use it, and several VMs may share it and its
+** limit.
 ** ======================================================= */
-
-#define SHELVES 64
-
-/* How many blocks of a VM return to it: so many fit into a channel by default. */
-#define MOST_SPARES 64
-
-/* The first block of each shelf, each in a cache line of its own. */
-static struct {
-  struct baton_block *first;
-  char rest[64 - sizeof(struct baton_block *)];
-} shelves[SHELVES];
 
 /* Another processor has the next message's block in its cache. Has it brought here meanwhile. */
 static void fetch(const struct baton_block *block) {
@@ -167,11 +155,13 @@ static void fetch(const struct baton_block *block) {
   __builtin_prefetch((const char *)block + 128, 1);
 }
 
+static unsigned shelf_of(const struct baton_lua_vm *vm) {
+  return (unsigned)(vm->number % BATON_SHELVES);
+}
+
 struct baton_block *baton_spare_take(struct baton_lua_vm *vm) {
-  struct baton_block **first = &shelves[vm->number % SHELVES].first, *block = vm->spares;
-  /* Relaxed: a look. Most of the time a shelf is not empty when the VM's own spares are used up. */
-  if (block == NULL && __atomic_load_n(first, __ATOMIC_RELAXED) != NULL)
-    block = __atomic_exchange_n(first, NULL, __ATOMIC_ACQUIRE);
+  struct baton_block *block = vm->spares;
+  if (block == NULL) block = baton_shelf_take(shelf_of(vm));
   if (block != NULL) {
     vm->spares = block->next;
     fetch(block->next);
@@ -180,25 +170,18 @@ struct baton_block *baton_spare_take(struct baton_lua_vm *vm) {
 }
 
 void baton_spare_mark(struct baton_lua_vm *vm, struct baton_block *block) {
-  if (vm->spares_made == MOST_SPARES) return;
-  vm->spares_made++;
-  block->shelf = (unsigned char)(vm->number % SHELVES + 1);
-}
-
-void baton_spare_give(struct baton_block *block) {
-  struct baton_block **first = &shelves[block->shelf - 1].first;
-  /* Relaxed: the exchange compares it. */
-  block->next = __atomic_load_n(first, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(
-      first, &block->next, block, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+  if (baton_shelf_claim(shelf_of(vm))) block->shelf = (unsigned char)(shelf_of(vm) + 1);
 }
 
 void baton_spares_free(struct baton_lua_vm *vm) {
+  uint32_t count = 0;
   while (vm->spares != NULL) {
     struct baton_block *block = vm->spares;
     vm->spares = block->next;
     free(block);
+    count++;
   }
+  baton_shelf_leave(shelf_of(vm), count);
 }
 
 /* }====================================================== */

@@ -52,6 +52,7 @@ struct baton_reference {
 };
 
 struct baton_block {
+  struct baton_block *next; /* of a spare. First, as a shelf needs it */
   size_t size; /* bytes of the row */
   size_t room;
   uint32_t values;     /* how many were sent */
@@ -60,7 +61,6 @@ struct baton_block {
   uint32_t given;      /* of the references: the first ones, which a reader has taken over */
   unsigned char shelf; /* where it returns to as a spare, counted from 1; 0: it is freed */
   struct baton_reference *held;
-  struct baton_block *next; /* of a spare */
   unsigned char row[];
 };
 
@@ -120,10 +120,20 @@ const struct baton_sendable *baton_copy_kind_of(lua_State *L, int index);
 /* A block for a small message, without contents; NULL if malloc has to make one, which
    baton_spare_mark then may note. Inside the VM. */
 struct baton_block *baton_spare_take(struct baton_lua_vm *vm);
-/* Notes that a new block becomes a spare, if the VM has few of them. Inside the VM. */
+/* Notes that a new block becomes a spare, if there are few of them. Inside the VM. */
 void baton_spare_mark(struct baton_lua_vm *vm, struct baton_block *block);
-/* Returns a block that is marked. By any thread. */
-void baton_spare_give(struct baton_block *block);
+
+/*
+** Shelves for spares: guests/lua/src/spares.rs. By any thread.
+*/
+#define BATON_SHELVES 64u
+/* Whether one more block may return to the shelf. It is counted then. */
+int baton_shelf_claim(unsigned shelf);
+/* So many blocks of the shelf will not return. */
+void baton_shelf_leave(unsigned shelf, uint32_t count);
+void baton_shelf_put(unsigned shelf, struct baton_block *block);
+/* All blocks that are there; they are the caller's. */
+struct baton_block *baton_shelf_take(unsigned shelf);
 
 static inline int baton_reserve(struct baton_writer *w, size_t size) {
   return l_likely((size_t)(w->end - w->at) >= size) || baton_block_grow(w, size);

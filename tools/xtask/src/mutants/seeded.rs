@@ -37,6 +37,7 @@ pub(super) const SUITES: &[Suite] = &[
             "--test=loom_gate",
             "--test=loom_inbox",
             "--test=loom_parking",
+            "--test=loom_pile",
         ],
         flags: "--cfg loom",
         faults: ORDERINGS,
@@ -78,14 +79,25 @@ pub(super) const SUITES: &[Suite] = &[
 
 const ORDERINGS: &[Fault] = &[
     fault(
-        "a post does not publish its message",
-        "node, Ordering::Release, Ordering::Relaxed",
-        "node, Ordering::Relaxed, Ordering::Relaxed",
+        "a put does not publish the record",
+        "record, Ordering::Release, Ordering::Relaxed",
+        "record, Ordering::Relaxed, Ordering::Relaxed",
     ),
     fault(
-        "messages are taken before they are seen",
+        "records are taken before what was done with them is seen",
         "self.newest.swap(ptr::null_mut(), Ordering::Acquire)",
         "self.newest.swap(ptr::null_mut(), Ordering::Relaxed)",
+    ),
+    fault(
+        "a put loses what another thread has put in between",
+        "Err(actual) => newest = actual,",
+        "Err(_) => { self.newest.store(record, Ordering::Release); return Put::OnTop; }",
+    ),
+    fault(
+        "a take loses what comes after its look",
+        "self.newest.swap(ptr::null_mut(), Ordering::Acquire)",
+        "{ let all = self.newest.load(Ordering::Acquire); \
+         self.newest.store(ptr::null_mut(), Ordering::Relaxed); all }",
     ),
     fault(
         "an owner that has slept does not see what woke it",

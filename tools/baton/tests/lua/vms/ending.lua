@@ -137,4 +137,37 @@ function case.nothing_is_left_of_five_hundred_vms()
   end)
 end
 
+-- Blocks of messages return to VMs. Those of VMs that have ended must not become more and more.
+function case.what_vms_have_sent_is_freed_when_it_was_received()
+  local ffi = require "baton.ffi"
+  ffi.cdef [[
+    struct mallinfo2 {
+      size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+    };
+    struct mallinfo2 mallinfo2(void);
+  ]]
+  local function used()
+    collectgarbage()
+    collectgarbage()
+    return ffi.C.mallinfo2().uordblks
+  end
+  local VMS, EACH = 300, 64
+  local function round(vms)
+    local c = vm.channel(VMS * EACH)
+    for _ = 1, vms do
+      local w = vm.spawn(function(c, each)
+        for i = 1, each do c:send(i) end
+      end, c, EACH)
+      check.results("join", { true }, w:join())
+    end
+    for _ = 1, vms * EACH do c:receive() end
+  end
+  round(1)
+  local before = used()
+  round(VMS)
+  check.eventually("the blocks that are left are few", function()
+    return used() - before < 4 << 20
+  end)
+end
+
 check.run(case)
