@@ -4,6 +4,7 @@
 //! signature. It also knows whether the call can do without libffi: the most frequent signatures
 //! are called directly (`c/direct.h`).
 
+mod by_address;
 mod callback;
 mod homogeneous;
 mod passing;

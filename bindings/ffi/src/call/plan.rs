@@ -6,6 +6,7 @@ use std::ptr;
 use libffi_sys as raw;
 
 use super::SignatureError;
+use super::by_address::ByAddress;
 use super::passing::{Descriptions, is_half_empty};
 use crate::types::{Function, Kind, Qualified, Scalar, Types};
 
@@ -79,6 +80,8 @@ unsafe extern "C" {
 /// A prepared signature. It never changes, so many threads may use it at once.
 pub struct Plan {
     cif: Box<raw::ffi_cif>,
+    /// What calls use in place of `cif`, if it passes structures by their addresses.
+    by_address: Option<ByAddress>,
     arguments: Vec<Slot>,
     result: Slot,
     direct: Option<Direct>,
@@ -128,15 +131,14 @@ impl Plan {
             .map(|of| descriptions.argument(types, *of))
             .collect();
         let mut described = described?.into_boxed_slice();
-        let cif = prepare(
-            &mut described,
-            result,
-            function.is_variadic.then_some(fixed),
-        )?;
+        let fixed = function.is_variadic.then_some(fixed);
+        let by_address = ByAddress::new(types, &all, &described, result, fixed)?;
+        let cif = prepare(&mut described, result, fixed)?;
         let slots = all.iter().map(|of| slot(types, *of));
         let of_result = slot(types, function.result);
         Ok(Plan {
             cif,
+            by_address,
             arguments: slots.collect(),
             result: Slot {
                 size: of_result.size.max(8),
@@ -177,8 +179,9 @@ impl Plan {
     ///
     /// # Safety
     /// `function` has this plan's signature, and may be called now. `arguments` holds the address
-    /// of each argument, readable for the size of its slot. `result` is writable for the size of
-    /// the result's slot.
+    /// of each argument, which has the size and alignment of its slot. The function may write to
+    /// it, so nobody else uses it before the call returns. `result` is writable for the size of the
+    /// result's slot.
     pub unsafe fn call(
         &self,
         function: *const c_void,
@@ -188,6 +191,10 @@ impl Plan {
         // SAFETY: by the caller's condition, there is a C function at this address.
         let function =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn()>(function) };
+        if let Some(by_address) = &self.by_address {
+            // SAFETY: the caller's conditions.
+            return unsafe { by_address.call(function, arguments, result) };
+        }
         let cif = ptr::from_ref(&*self.cif).cast_mut();
         // SAFETY: `cif` was prepared, and `self` owns what it refers to; ffi_call only reads it.
         // The caller's conditions cover the rest.
@@ -219,7 +226,7 @@ impl Plan {
     }
 }
 
-fn prepare(
+pub(super) fn prepare(
     described: &mut [*mut raw::ffi_type],
     result: *mut raw::ffi_type,
     fixed: Option<usize>,
