@@ -1,9 +1,9 @@
 //! Structures that a call passes by their address.
 //!
-//! AArch64 passes a structure of more than 16 bytes as a pointer to a copy, unless it is homogeneous
-//! (AAPCS64, section 6.8.2, stage B). libffi makes such copies among the arguments on the stack,
-//! with two faults (3.5, in `ffi_call_int`). It aligns the pointer like the structure. It has no
-//! room for the pointers that are on the stack themselves, so they overwrite the copies.
+//! AArch64 passes a structure of more than 16 bytes as a pointer to a copy, unless it is
+//! homogeneous (AAPCS64, section 6.8.2, stage B). libffi makes such copies itself, with two faults
+//! (3.5, in `ffi_call_int`). It aligns the pointer like the structure. It has no room for the
+//! pointers that are on the stack themselves, so they overwrite the copies.
 //!
 //! So libffi gets pointers. The caller of a plan has made the copies already, since an argument's
 //! memory is no other object's. Callbacks keep the description of the structure: libffi reads the
@@ -16,7 +16,7 @@ use libffi_sys as raw;
 
 use super::SignatureError;
 use super::passing::is_passed_by_address;
-use super::plan::prepare;
+use super::preparation::prepare;
 use crate::types::{Qualified, Types};
 
 /// The most arguments whose addresses are on the stack.

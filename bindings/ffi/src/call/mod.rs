@@ -9,6 +9,7 @@ mod callback;
 mod homogeneous;
 mod passing;
 mod plan;
+mod preparation;
 
 use std::fmt;
 
