@@ -132,35 +132,9 @@ pub(super) struct EmulatedRun<'a> {
 /// Runs the suites.
 pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
     let target = emulated(triple)?;
-    let wanted = match wish.is_quick {
-        true => FOR_EMULATED_TESTS.to_vec(),
-        false => [
-            FOR_EMULATED_TESTS,
-            FOR_TESTS,
-            FOR_ALL_TESTS,
-            readers::PACKAGES,
-        ]
-        .concat(),
-    };
-    let missing = packages::install_missing(&wanted);
-    if !missing.is_empty() {
-        return Err(format!(
-            "test --target {triple}: {}",
-            packages::remedy(&missing)
-        ));
-    }
+    install(triple, wish.is_quick)?;
     add_target(triple)?;
-    let root = match wish.is_quick {
-        true => target
-            .emulator
-            .last()
-            .map(PathBuf::from)
-            .unwrap_or_default(),
-        false => {
-            readers::install()?;
-            foreign_root::with_modules(target)?
-        }
-    };
+    let root = root_for(target, wish.is_quick)?;
     let emulator = output(Command::new("which").arg(target.emulator[0]))?;
     let skipped = SkippedList::new()?;
     let mut steps = Steps::of("test");
@@ -224,6 +198,32 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
         println!("    not tested ({count} times): {line}");
     }
     steps.finish()
+}
+
+/// Installs the packages that the tests need.
+fn install(triple: &str, is_quick: bool) -> Outcome {
+    let mut wanted = FOR_EMULATED_TESTS.to_vec();
+    if !is_quick {
+        wanted.extend([FOR_TESTS, FOR_ALL_TESTS, readers::PACKAGES].concat());
+    }
+    let missing = packages::install_missing(&wanted);
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "test --target {triple}: {}",
+            packages::remedy(&missing)
+        )),
+    }
+}
+
+/// The directory in which the emulator looks for what a program opens. In a whole run, it has
+/// compiled modules. The programs that read what Baton writes are installed, too.
+fn root_for(target: &Target, is_quick: bool) -> Result<PathBuf, String> {
+    if is_quick {
+        return Ok(target.emulator.last().copied().unwrap_or("/").into());
+    }
+    readers::install()?;
+    foreign_root::with_modules(target)
 }
 
 /// Runs all programs. Those that fail run once more by themselves, if that is wanted.
