@@ -1,6 +1,6 @@
 /*
-** What the guest's files need of the system, where Linux, macOS and FreeBSD differ. Nothing was ever
-** run on the last two (docs/porting.md).
+** What the guest's files need of the system, where Linux, macOS and FreeBSD differ. Nothing was
+** ever run on the last two (docs/porting.md).
 */
 #ifndef BATON_SYSTEM_H
 #define BATON_SYSTEM_H
@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #if defined(__GLIBC__)
@@ -69,8 +68,8 @@ static inline int baton_replace_descriptor(int from, int to) {
 #endif
 }
 
-/* Opens a descriptor, `ends[0]`, that becomes readable when somebody writes 8 bytes to `ends[1]`. On
-   Linux both are the same. Returns 0 if there is none. */
+/* Opens a descriptor, `ends[0]`, that becomes readable when somebody writes 8 bytes to `ends[1]`.
+   On Linux both are the same. Returns 0 if there is none. */
 static inline int baton_open_signal(int ends[2]) {
 #if defined(__linux__)
   ends[0] = ends[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -94,7 +94,8 @@ size_t baton_io_fread(void *data, size_t size, size_t count, FILE *file) {
   const struct baton_process *process = baton_gate_process();
   int is_on_disk, passes_by;
   size_t got = 0;
-  if (size != 1 || baton_count_buffered(file) >= count || !baton_lua_may_wait_beside_others(process))
+  if (size != 1 || baton_count_buffered(file) >= count ||
+      !baton_lua_may_wait_beside_others(process))
     return fread(data, size, count, file);
   passes_by = is_stream(file, &is_on_disk);
   if (is_on_disk) return fread(data, size, count, file);
