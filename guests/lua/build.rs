@@ -72,6 +72,10 @@ fn main() {
     export_headers(&source);
 }
 
+fn is_for_macos() -> bool {
+    std::env::var_os("CARGO_CFG_TARGET_OS").is_some_and(|system| system == "macos")
+}
+
 fn files_of(directory: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .expect("the directory is readable")
@@ -105,6 +109,9 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
         lua_source::LUA_FLAGS.iter().for_each(|flag| {
             build.flag(flag);
         });
+        if is_for_macos() {
+            build.flag("-ULUA_USE_LINUX").define("LUA_USE_MACOSX", None);
+        }
         if std::env::var_os("CARGO_CFG_DEBUG_ASSERTIONS").is_some() {
             build.define("BATON_CHECKS", None);
         }
@@ -173,7 +180,10 @@ fn archive(objects: &[PathBuf]) {
     // Link all of it: compiled modules need API functions that nothing here uses.
     println!("cargo::rustc-link-lib=static:+whole-archive=baton_lua_c");
     println!("cargo::rustc-link-lib=dylib=m");
-    println!("cargo::rustc-link-lib=dylib=dl");
+    // macOS has all of it in one library.
+    if !is_for_macos() {
+        println!("cargo::rustc-link-lib=dylib=dl");
+    }
 }
 
 /// The four public headers, for the standalone and for tests that compile modules.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::Outcome;
 pub(crate) use list::{
     FOR_AARCH64, FOR_ALL_TESTS, FOR_BUILDS, FOR_EMULATED_TESTS, FOR_TESTS, STOCK_LUA,
+    for_another_architecture,
 };
 
 /// A shell script that installs packages as root; its arguments are those of `apt-get install`.

@@ -11,6 +11,7 @@
 mod binfmt;
 mod counts;
 mod emulated;
+mod foreign_root;
 mod left_out;
 
 use std::collections::BTreeMap;

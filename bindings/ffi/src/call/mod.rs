@@ -4,10 +4,12 @@
 //! signature. It also knows whether the call can do without libffi: the most frequent signatures
 //! are called directly (`c/direct.h`).
 
+mod by_address;
 mod callback;
 mod homogeneous;
 mod passing;
 mod plan;
+mod preparation;
 
 use std::fmt;
 

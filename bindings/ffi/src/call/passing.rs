@@ -240,6 +240,17 @@ impl Descriptions {
     }
 }
 
+/// Whether a structure that [`Descriptions::argument`] has described is passed as the address of a
+/// copy, in place of its bytes.
+pub(super) fn is_passed_by_address(types: &Types, of: Qualified) -> bool {
+    cfg!(target_arch = "aarch64")
+        && matches!(types.kind(of.id), Kind::Record(_))
+        && match types.size_of(of.id) {
+            Some(17..=64) => homogeneous::parts(types, of.id).is_none(),
+            size => size > Some(64),
+        }
+}
+
 /// Whether one half of a structure of two eightbytes is padding only. Such a half takes no
 /// register. libffi's closures count one for it nevertheless (3.5, in `ffi_closure_unix64_inner`).
 /// They would read every later argument from the wrong register.

@@ -6,7 +6,9 @@ use std::ptr;
 use libffi_sys as raw;
 
 use super::SignatureError;
+use super::by_address::ByAddress;
 use super::passing::{Descriptions, is_half_empty};
+use super::preparation::prepare;
 use crate::types::{Function, Kind, Qualified, Scalar, Types};
 
 /// The largest number of arguments of one call.
@@ -79,6 +81,8 @@ unsafe extern "C" {
 /// A prepared signature. It never changes, so many threads may use it at once.
 pub struct Plan {
     cif: Box<raw::ffi_cif>,
+    /// What calls use in place of `cif`, if it passes structures by their addresses.
+    by_address: Option<ByAddress>,
     arguments: Vec<Slot>,
     result: Slot,
     direct: Option<Direct>,
@@ -128,15 +132,14 @@ impl Plan {
             .map(|of| descriptions.argument(types, *of))
             .collect();
         let mut described = described?.into_boxed_slice();
-        let cif = prepare(
-            &mut described,
-            result,
-            function.is_variadic.then_some(fixed),
-        )?;
+        let fixed = function.is_variadic.then_some(fixed);
+        let by_address = ByAddress::new(types, &all, &described, result, fixed)?;
+        let cif = prepare(&mut described, result, fixed)?;
         let slots = all.iter().map(|of| slot(types, *of));
         let of_result = slot(types, function.result);
         Ok(Plan {
             cif,
+            by_address,
             arguments: slots.collect(),
             result: Slot {
                 size: of_result.size.max(8),
@@ -177,8 +180,9 @@ impl Plan {
     ///
     /// # Safety
     /// `function` has this plan's signature, and may be called now. `arguments` holds the address
-    /// of each argument, readable for the size of its slot. `result` is writable for the size of
-    /// the result's slot.
+    /// of each argument, which has the size and alignment of its slot. The function may write to
+    /// it, so nobody else uses it before the call returns. `result` is writable for the size of the
+    /// result's slot.
     pub unsafe fn call(
         &self,
         function: *const c_void,
@@ -188,6 +192,10 @@ impl Plan {
         // SAFETY: by the caller's condition, there is a C function at this address.
         let function =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn()>(function) };
+        if let Some(by_address) = &self.by_address {
+            // SAFETY: the caller's conditions.
+            return unsafe { by_address.call(function, arguments, result) };
+        }
         let cif = ptr::from_ref(&*self.cif).cast_mut();
         // SAFETY: `cif` was prepared, and `self` owns what it refers to; ffi_call only reads it.
         // The caller's conditions cover the rest.
@@ -216,31 +224,6 @@ impl Plan {
 
     pub(super) fn cif(&self) -> *mut raw::ffi_cif {
         ptr::from_ref(&*self.cif).cast_mut()
-    }
-}
-
-fn prepare(
-    described: &mut [*mut raw::ffi_type],
-    result: *mut raw::ffi_type,
-    fixed: Option<usize>,
-) -> Result<Box<raw::ffi_cif>, SignatureError> {
-    let mut cif = Box::<raw::ffi_cif>::default();
-    let (count, list) = (described.len() as u32, described.as_mut_ptr());
-    let abi = raw::ffi_abi_FFI_DEFAULT_ABI;
-    // SAFETY: all descriptions are complete. They live as long as the plan that holds `cif`.
-    let status = unsafe {
-        match fixed {
-            Some(fixed) => {
-                raw::ffi_prep_cif_var(&raw mut *cif, abi, fixed as u32, count, result, list)
-            }
-            None => raw::ffi_prep_cif(&raw mut *cif, abi, count, result, list),
-        }
-    };
-    match status {
-        raw::ffi_status_FFI_OK => Ok(cif),
-        other => Err(SignatureError(format!(
-            "libffi cannot prepare this signature (status {other})"
-        ))),
     }
 }
 

@@ -7,6 +7,10 @@ use baton_ffi::types::{Kind, Length, Scalar, TypeId, Types};
 use crate::generator::Generator;
 use crate::trial::{double, trial};
 
+/// How many integers come before the structures varies: up to one less. Eight fill the registers of
+/// AArch64, so that even the first structure is on the stack, or its address.
+const LEADING: usize = 11;
+
 /// Marks the bytes of a type that belong to a number.
 fn mark(types: &Types, id: TypeId, at: usize, mask: &mut [bool]) -> bool {
     match types.kind(id) {
@@ -62,7 +66,7 @@ fn pass_and_return(mut definition: impl FnMut(usize) -> (String, String)) -> usi
     );
     for index in 0..300 {
         let (definition, name) = definition(index);
-        let leading: String = (0..index % 8)
+        let leading: String = (0..index % LEADING)
             .map(|number| format!("long a{number}, "))
             .collect();
         let prototype =
@@ -98,7 +102,7 @@ fn pass_and_return(mut definition: impl FnMut(usize) -> (String, String)) -> usi
                 vec![1_u8; size],
                 (0..size).map(|byte| u8::from(byte % 3 == 0)).collect(),
             ];
-            let mut arguments = vec![vec![9_u8; 8]; index % 8];
+            let mut arguments = vec![vec![9_u8; 8]; index % LEADING];
             arguments.extend([
                 values[0].clone(),
                 double(3.0),

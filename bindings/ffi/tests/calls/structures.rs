@@ -140,3 +140,55 @@ fn padding_and_unions_take_the_registers_that_the_compiler_gives_them() {
         assert_eq!(made.is_ok(), is_supported, "{name}: {:?}", made.err());
     }
 }
+
+/// A regression test for AArch64, which passes such structures as pointers. On the stack, a pointer
+/// was aligned like its structure, and further pointers overwrote the structures.
+#[test]
+fn large_structures_arrive_when_there_is_no_register_for_their_addresses() {
+    let text = "struct large { long v[4]; }; struct wide { long v[4]; } \
+                __attribute__((aligned(16)));\n\
+                long large(struct large a, struct large b, struct large c, struct large d, struct \
+                large e, struct large f, struct large g, struct large h, struct large i, struct \
+                large j, struct large k, struct large l);\n\
+                long wide(long a, long b, long c, long d, long e, long f, long g, long h, \
+                struct wide i, struct wide j, double k, struct wide l);\n\
+                long changed(struct large a);\n\
+                long further(int count, ...);";
+    let source = format!(
+        "#include <stdarg.h>\n{text}\n\
+         long large(struct large a, struct large b, struct large c, struct large d, struct large \
+         e, struct large f, struct large g, struct large h, struct large i, struct large j, struct \
+         large k, struct large l) {{\n\
+         return a.v[0] + 2 * b.v[1] + 3 * c.v[2] + 4 * d.v[3] + 5 * e.v[0] + 6 * f.v[1] + 7 * \
+         g.v[2] + 8 * h.v[3] + 9 * i.v[0] + 10 * j.v[1] + 11 * k.v[2] + 12 * l.v[3]; }}\n\
+         long wide(long a, long b, long c, long d, long e, long f, long g, long h, struct wide i, \
+         struct wide j, double k, struct wide l) {{\n\
+         return h + 2 * i.v[3] + 3 * j.v[3] + 4 * k + 5 * l.v[3]; }}\n\
+         long changed(struct large a) {{ volatile struct large *mine = &a; mine->v[0] = 5;\n\
+         return mine->v[0] + a.v[3]; }}\n\
+         long further(int count, ...) {{ long sum = 0; va_list list; va_start(list, count);\n\
+         while (count-- > 0) sum = 10 * sum + va_arg(list, struct wide).v[3];\n\
+         va_end(list); return sum; }}"
+    );
+    let mut trial = trial(&source, text);
+    let long = |value: i64| value.to_ne_bytes().to_vec();
+    let large = |first: i64| [0, 1, 2, 3].map(|more| long(first + more)).concat();
+    let mut arguments: Vec<Vec<u8>> = (1..=12).map(|number| large(100 * number)).collect();
+    let expected: i64 = (1..=12)
+        .map(|number| number * (100 * number + (number - 1) % 4))
+        .sum();
+    assert_eq!(trial.call("large", &[], &mut arguments), long(expected));
+    let mut arguments: Vec<Vec<u8>> = (1..=8).map(long).collect();
+    arguments.extend([large(100), large(200), double(7.0), large(300)]);
+    let expected = 8 + 2 * 103 + 3 * 203 + 4 * 7 + 5 * 303;
+    assert_eq!(trial.call("wide", &[], &mut arguments), long(expected));
+    assert_eq!(trial.call("changed", &[], &mut [large(100)]), long(5 + 103));
+    let mut arguments: Vec<Vec<u8>> = (0..18).map(|number| large(number % 7)).collect();
+    arguments.insert(0, int(18));
+    let expected = (0..18).fold(0_i64, |sum, number| 10 * sum + number % 7 + 3);
+    let further = ["struct wide"; 18];
+    assert_eq!(
+        trial.call("further", &further, &mut arguments),
+        long(expected)
+    );
+}

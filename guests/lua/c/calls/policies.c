@@ -19,11 +19,15 @@
 #include "state/state.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__APPLE__)
+#include <mach-o/loader.h>
+#else
+#include <link.h>
+#endif
 
 static const char *const policy_names[] = {"exclusive", "object", "serial", "concurrent", NULL};
 
@@ -126,6 +130,31 @@ struct range {
   const char *address, *low, *high;
 };
 
+#if defined(__APPLE__)
+
+/* The code of an object file is in its first segment, which begins with its header. */
+static int find_object_file(struct range *range) {
+  const struct mach_header_64 *header;
+  const struct load_command *command;
+  Dl_info info;
+  uint32_t i;
+  if (!dladdr(range->address, &info) || info.dli_fbase == NULL) return 0;
+  header = info.dli_fbase;
+  command = (const struct load_command *)(header + 1);
+  for (i = 0; i < header->ncmds; i++) {
+    const struct segment_command_64 *segment = (const void *)command;
+    if (command->cmd == LC_SEGMENT_64 && strcmp(segment->segname, SEG_TEXT) == 0) {
+      range->low = (const char *)header;
+      range->high = range->low + segment->vmsize;
+      return 1;
+    }
+    command = (const void *)((const char *)command + command->cmdsize);
+  }
+  return 0;
+}
+
+#else
+
 static int examine_object_file(struct dl_phdr_info *info, size_t size, void *data) {
   struct range *range = data;
   int i;
@@ -144,6 +173,13 @@ static int examine_object_file(struct dl_phdr_info *info, size_t size, void *dat
   return 0;
 }
 
+/* Finds the executable part of the object file that the address is in. */
+static int find_object_file(struct range *range) {
+  return dl_iterate_phdr(examine_object_file, range);
+}
+
+#endif
+
 /* The opener of a linked module, found from one of its functions. */
 static lua_CFunction opener_of(lua_CFunction function) {
   lua_CFunction pusher;
@@ -159,7 +195,7 @@ static struct baton_module *module_of(lua_CFunction function, const char *name) 
   struct range range = {(const char *)function, NULL, NULL};
   const int is_linked = baton_lua_is_linked(function);
   if (module != NULL || baton_lua_is_ours(function)) return module;
-  if (!is_linked && !dl_iterate_phdr(examine_object_file, &range)) return NULL;
+  if (!is_linked && !find_object_file(&range)) return NULL;
   if (is_linked) new.opener = opener_of(function);
   new.low = range.low;
   new.high = range.high;

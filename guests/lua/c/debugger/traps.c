@@ -8,6 +8,7 @@
 */
 #include "debugger/inside.h"
 #include "state/state.h"
+#include "system.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -172,7 +173,7 @@ void baton_debugger_forget(void) {
 static int descriptor = -1;
 
 int baton_debugger_take_descriptor(void) {
-  const char *text = secure_getenv("BATON_DEBUGGER");
+  const char *text = baton_trusted_variable("BATON_DEBUGGER");
   char *end;
   long number;
   int kind;

@@ -7,6 +7,7 @@
 #include "seam/internals.h"
 #include "io/io.h"
 #include "state/state.h"
+#include "system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +25,6 @@ int baton_lua_is_readable(void *descriptor, int which, unsigned ready) {
     found = poll(&asked, 1, 0);
   } while (found < 0 && errno == EINTR);
   return found != 0; /* after a failure, the read itself reports the error */
-}
-
-static size_t count_buffered(const FILE *file) {
-  return (size_t)(file->_IO_read_end - file->_IO_read_ptr);
 }
 
 /* Waits until there is something to read, or until the system must wait for it. Raises a kill. Does
@@ -67,7 +64,7 @@ int baton_io_refill(FILE *file) {
 }
 
 int baton_io_getc(FILE *file) {
-  if (count_buffered(file) == 0) await_input(file);
+  if (baton_count_buffered(file) == 0) await_input(file);
   return getc(file);
 }
 
@@ -85,7 +82,7 @@ static size_t read_past_buffer(FILE *file, void *data, size_t size) {
   ssize_t got;
   await_input(file);
   flockfile(file);
-  got = count_buffered(file) == 0 && file->_IO_write_ptr == file->_IO_write_base
+  got = baton_count_buffered(file) == 0 && baton_is_written(file)
       ? read(fileno(file), data, size)
       : 0;
   funlockfile(file);
@@ -97,12 +94,13 @@ size_t baton_io_fread(void *data, size_t size, size_t count, FILE *file) {
   const struct baton_process *process = baton_gate_process();
   int is_on_disk, passes_by;
   size_t got = 0;
-  if (size != 1 || count_buffered(file) >= count || !baton_lua_may_wait_beside_others(process))
+  if (size != 1 || baton_count_buffered(file) >= count ||
+      !baton_lua_may_wait_beside_others(process))
     return fread(data, size, count, file);
   passes_by = is_stream(file, &is_on_disk);
   if (is_on_disk) return fread(data, size, count, file);
   while (got < count) {
-    const size_t buffered = count_buffered(file), wanted = count - got;
+    const size_t buffered = baton_count_buffered(file), wanted = count - got;
     size_t part = 0;
     if (buffered > 0) {
       part = fread((char *)data + got, 1, buffered < wanted ? buffered : wanted, file);

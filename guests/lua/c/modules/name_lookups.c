@@ -10,13 +10,13 @@
 #include "modules/modules.h"
 #include "modules/sockets.h"
 #include "state/state.h"
+#include "system.h"
 
 #include <netdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define MOST_HELPERS 16
@@ -24,7 +24,7 @@
 struct lookup {
   atomic_int references; /* of the process, and of the queue or a helper */
   atomic_int is_done;    /* Release by the helper, Acquire by the process: it covers the result */
-  int done;              /* an eventfd that becomes readable when the look-up is done */
+  int done[2];           /* the first becomes readable when the look-up is done */
   int result;
   struct lookup *next;
   char *host;
@@ -34,7 +34,7 @@ struct lookup {
 static void release(struct lookup *lookup) {
   if (atomic_fetch_sub_explicit(&lookup->references, 1, memory_order_acq_rel) != 1) return;
   if (lookup->found != NULL) freeaddrinfo(lookup->found);
-  if (lookup->done >= 0) close(lookup->done);
+  baton_close_signal(lookup->done);
   free(lookup->host);
   free(lookup);
 }
@@ -60,7 +60,7 @@ static void help(void *unused) {
       lookup->result = getaddrinfo(lookup->host, NULL, &lookup->hints, &lookup->found);
       if (lookup->result != 0) lookup->found = NULL;
       atomic_store_explicit(&lookup->is_done, 1, memory_order_release);
-      (void)!write(lookup->done, &one, sizeof one);
+      (void)!write(lookup->done[1], &one, sizeof one);
     }
     release(lookup);
     pthread_mutex_lock(&mutex);
@@ -106,8 +106,7 @@ static struct lookup *new_lookup(const char *host, int family) {
   lookup->hints.ai_family = family;
   lookup->hints.ai_socktype = SOCK_STREAM;
   lookup->host = strdup(host);
-  lookup->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (lookup->host != NULL && lookup->done >= 0) return lookup;
+  if (baton_open_signal(lookup->done) && lookup->host != NULL) return lookup;
   release(lookup);
   return NULL;
 }
@@ -118,7 +117,7 @@ static void await(lua_State *L, struct baton_process *process, struct lookup *lo
     struct baton_wake wake = {0, 0, 0};
     int why;
     baton_lua_enter(L);
-    why = baton_lua_await_descriptor(process, lookup->done, 0, BATON_NO_DEADLINE);
+    why = baton_lua_await_descriptor(process, lookup->done[0], 0, BATON_NO_DEADLINE);
     if (why != BATON_DONE || process->killed || process->interrupted) {
       release(lookup);
       baton_lua_leave(L);

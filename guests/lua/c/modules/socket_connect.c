@@ -9,6 +9,7 @@
 #include "seam/internals.h"
 #include "modules/modules.h"
 #include "modules/sockets.h"
+#include "system.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -108,7 +109,7 @@ static int begin_connection(const char *address, const char *service) {
     errno = EINVAL;
     return -1;
   }
-  descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  descriptor = baton_prepare_descriptor(socket(found->ai_family, BATON_STREAM, 0));
   if (descriptor >= 0 && connect(descriptor, found->ai_addr, found->ai_addrlen) != 0 &&
       errno != EINPROGRESS) {
     const int error = errno;
@@ -192,7 +193,7 @@ static int take_over(lua_State *L, struct baton_try *call, const char *address, 
   lua_pop(L, 2);
   baton_socket_note_descriptor(L, call);
   descriptor = call->socket->descriptor;
-  if (descriptor < 0 || dup3(connection, descriptor, O_CLOEXEC) < 0)
+  if (descriptor < 0 || baton_replace_descriptor(connection, descriptor) < 0)
     return fail(L, strerror(descriptor < 0 ? EBADF : errno));
   /* it is connected already, but LuaSocket must note that it is a client */
   count = try_address(L, call, address);

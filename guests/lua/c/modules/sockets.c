@@ -9,6 +9,7 @@
 #include "modules/modules.h"
 #include "modules/sockets.h"
 #include "state/state.h"
+#include "system.h"
 
 #include <errno.h>
 #include <math.h>
@@ -170,7 +171,9 @@ void baton_socket_set_descriptor(
 static int fill_buffer(
     lua_State *L, const struct baton_socket_class *class, const char *data, size_t size) {
   int ends[2], left, error = 0;
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return errno;
+  if (socketpair(AF_UNIX, BATON_STREAM, 0, ends) != 0) return errno;
+  baton_prepare_descriptor(ends[0]);
+  baton_prepare_descriptor(ends[1]);
   if (write(ends[1], data, size) != (ssize_t)size) {
     error = EMSGSIZE;
   } else {

@@ -8,10 +8,9 @@
 #include "ffi/ffi.h"
 #include "process/process.h"
 #include "state/state.h"
+#include "system.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -118,11 +117,16 @@ void baton_lua_end_with(const struct baton_lua_vm *vm) { program = vm; }
 
 #define FLUSH_BOUND 10000000 /* nanoseconds for other files than the standard ones */
 
-static sem_t flushed;
+static pthread_mutex_t flushing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t flushed = PTHREAD_COND_INITIALIZER;
+static int is_flushed; /* the mutex guards it */
 
 static void *flush_all(void *unused) {
   fflush(NULL);
-  sem_post(&flushed);
+  pthread_mutex_lock(&flushing);
+  is_flushed = 1;
+  pthread_cond_signal(&flushed);
+  pthread_mutex_unlock(&flushing);
   return unused;
 }
 
@@ -131,13 +135,15 @@ static void *flush_all(void *unused) {
 static void flush_in_time(void) {
   struct timespec until;
   pthread_t thread;
-  if (sem_init(&flushed, 0, 0) != 0 || pthread_create(&thread, NULL, flush_all, NULL) != 0) return;
+  if (pthread_create(&thread, NULL, flush_all, NULL) != 0) return;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_nsec += FLUSH_BOUND;
   until.tv_sec += until.tv_nsec / 1000000000;
   until.tv_nsec %= 1000000000;
-  while (sem_timedwait(&flushed, &until) != 0 && errno == EINTR) {
+  pthread_mutex_lock(&flushing);
+  while (!is_flushed && pthread_cond_timedwait(&flushed, &flushing, &until) == 0) {
   }
+  pthread_mutex_unlock(&flushing);
 }
 
 /*
@@ -161,7 +167,9 @@ static void leave(int status, void *unused) {
   _exit(status);
 }
 
+BATON_CALLED_AT_END(leave)
+
 /* Registered first, so called last. */
-__attribute__((constructor)) static void end_last(void) { on_exit(leave, NULL); }
+__attribute__((constructor)) static void end_last(void) { register_leave(); }
 
 /* }====================================================== */

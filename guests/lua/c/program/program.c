@@ -13,6 +13,7 @@
 #include "cluster/cluster.h"
 #include "debugger/debugger.h"
 #include "state/state.h"
+#include "system.h"
 #include "lualib.h"
 
 #include <stdio.h>
@@ -155,6 +156,7 @@ int baton_lua_exit_program(lua_State *L) {
   }
   process = baton_gate_process();
   if (process != NULL) halt_others(process->vm->executor);
+  BATON_NOTE_END(status);
   exit(status);
   return 0;
 }

@@ -253,10 +253,17 @@ int baton_run_command(const char *command);
 #if defined(BATON_IN_LIOLIB)
 #define l_popen(L, c, m) baton_io_popen((L), (c), (m))
 #define l_pclose(L, file) baton_io_pclose((L), (file))
-struct _IO_FILE;
-int baton_io_refill(struct _IO_FILE *file);
-struct _IO_FILE *baton_io_popen(struct lua_State *L, const char *command, const char *mode);
-int baton_io_pclose(struct lua_State *L, struct _IO_FILE *file);
+#if defined(__linux__)
+#define BATON_FILE struct _IO_FILE
+#define BATON_IS_BUFFERED(f) ((f)->_IO_read_ptr < (f)->_IO_read_end)
+#else
+#define BATON_FILE struct __sFILE
+#define BATON_IS_BUFFERED(f) ((f)->_r > 0)
+#endif
+BATON_FILE;
+int baton_io_refill(BATON_FILE *file);
+BATON_FILE *baton_io_popen(struct lua_State *L, const char *command, const char *mode);
+int baton_io_pclose(struct lua_State *L, BATON_FILE *file);
 #define luaL_checkudata baton_io_checkudata
 #define lua_touserdata baton_io_touserdata
 #define lua_newuserdatauv baton_io_newuserdata
@@ -264,9 +271,8 @@ int baton_io_pclose(struct lua_State *L, struct _IO_FILE *file);
 #define fread baton_io_fread
 /* As Lua's own for POSIX, except for a file whose buffer is empty. */
 #define getc baton_io_getc
-#define l_getc(f)                                                                \
-  (__builtin_expect((f)->_IO_read_ptr < (f)->_IO_read_end, 1) ? getc_unlocked(f) \
-                                                              : baton_io_refill(f))
+#define l_getc(f) \
+  (__builtin_expect(BATON_IS_BUFFERED(f), 1) ? getc_unlocked(f) : baton_io_refill(f))
 #define l_lockfile(f) flockfile(f)
 #define l_unlockfile(f) funlockfile(f)
 #define fwrite baton_io_fwrite

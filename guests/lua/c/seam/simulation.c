@@ -9,6 +9,7 @@
 ** abandoned. Waiting for a descriptor is refused, since it would become ready at an unknown time.
 */
 #include "seam/internals.h"
+#include "system.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,6 +53,12 @@ static void report_failure_of_run(int status, void *unused) {
   after_failure(status);
 }
 
+BATON_CALLED_AT_END(report_failure_of_run)
+
+#if !defined(__linux__)
+int baton_end_status = EXIT_FAILURE;
+#endif
+
 /* Fixes the buffers of stdin and stdout. Otherwise their sizes depend on what the streams lead to,
    and so do the addresses of Lua's objects. */
 static void fix_buffers(void) {
@@ -69,7 +76,7 @@ void baton_lua_simulate(uint64_t seed, void (*failed)(int status)) {
   baton_simulated = 1;
   run_seed = seed;
   simulated_program = getpid();
-  on_exit(report_failure_of_run, NULL);
+  register_report_failure_of_run();
 }
 
 /* }====================================================== */
@@ -130,6 +137,10 @@ void baton_lua_seed_random(lua_State *L, uint64_t number) {
 ** ======================================================= */
 
 /* The coarse clock, as in the C library's own function. */
+#if !defined(CLOCK_REALTIME_COARSE)
+#define CLOCK_REALTIME_COARSE CLOCK_REALTIME
+#endif
+
 static time_t seconds_now(void) {
   struct timespec now;
   return clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 ? now.tv_sec : (time_t)-1;

@@ -3,12 +3,12 @@
 ** methods of userdata, and loading libraries.
 */
 #include "seam/internals.h"
+#include "system.h"
 
 #include "lstring.h"
 #include "lvm.h"
 
 #include <dlfcn.h>
-#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,7 +234,7 @@ LUA_API int lua_gc(lua_State *L, int what, ...) {
       before = baton_stock_gc(L, LUA_GCCOUNT);
       result = baton_stock_gc(L, what);
       await_finalizers(L);
-      if (before - baton_stock_gc(L, LUA_GCCOUNT) > TRIM_FROM) malloc_trim(0);
+      if (before - baton_stock_gc(L, LUA_GCCOUNT) > TRIM_FROM) baton_trim_memory();
       break;
     case LUA_GCINC:
       first = va_arg(list, int);

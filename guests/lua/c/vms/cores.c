@@ -7,10 +7,30 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#if !defined(__APPLE__)
+
 static void get_usable(cpu_set_t *set) {
   CPU_ZERO(set);
   if (sched_getaffinity(getpid(), sizeof *set, set) != 0) CPU_SET(0, set);
 }
+
+#else
+
+/* macOS does not say which cores a program may use, so these are all. */
+typedef struct {
+  int count;
+} cpu_set_t;
+
+#define CPU_SETSIZE 1024
+#define CPU_COUNT(set) ((set)->count)
+#define CPU_ISSET(core, set) ((int)(core) < (set)->count)
+
+static void get_usable(cpu_set_t *set) {
+  const long count = sysconf(_SC_NPROCESSORS_ONLN);
+  set->count = count < 1 ? 1 : count > CPU_SETSIZE ? CPU_SETSIZE : (int)count;
+}
+
+#endif
 
 /* cores() -> how many there are */
 int baton_vms_cores(lua_State *L) {

@@ -130,6 +130,18 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
     beside_modules("slapd", Probe::File("/usr/sbin/slapd")),
 ];
 
+/// The packages among those for tests that programs of another architecture load into themselves:
+/// Lua modules, and libraries.
+pub(crate) fn for_another_architecture() -> Vec<&'static str> {
+    let is_loaded = |package: &&Package| match package.probe {
+        Probe::LuaModule(_) => true,
+        Probe::File(file) => file.starts_with("/usr/share/doc/"),
+        Probe::Program(..) => false,
+    };
+    let all = FOR_TESTS.iter().chain(FOR_ALL_TESTS);
+    all.filter(is_loaded).map(|package| package.name).collect()
+}
+
 /// What runs programs for aarch64 on other machines: an emulator, and the C library.
 pub(crate) const FOR_AARCH64: &[Package] = &[
     for_aarch64("qemu-user", Probe::Program("qemu-aarch64", "--version")),
@@ -218,6 +230,17 @@ mod checks {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn modules_and_libraries_are_loaded_and_programs_are_not() {
+        let loaded = for_another_architecture();
+        for name in ["lua-socket", "lua-zlib", "libcurl4", "zlib1g"] {
+            assert!(loaded.contains(&name), "{loaded:?}");
+        }
+        for name in ["lua5.4", "xvfb", "slapd", "libuv1-dev"] {
+            assert!(!loaded.contains(&name), "{loaded:?}");
+        }
     }
 
     #[test]

@@ -13,17 +13,19 @@
 //! left out differ in number.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use super::counts::{HEADS, TestCounts};
-use super::{SkippedList, binfmt, left_out};
+use super::{SkippedList, binfmt, foreign_root, left_out};
 use crate::Outcome;
 use crate::cargo::{Steps, cargo};
 use crate::deb::output;
 use crate::dist::target::{TARGETS, Target};
 use crate::dist::zig::add_target;
-use crate::packages::{self, FOR_EMULATED_TESTS};
+use crate::packages::{self, FOR_ALL_TESTS, FOR_EMULATED_TESTS, FOR_TESTS};
+use crate::readers;
 use crate::side_by_side::{self, Ended};
 use crate::test_programs::{self, TestProgram};
 use crate::workspace;
@@ -130,14 +132,9 @@ pub(super) struct EmulatedRun<'a> {
 /// Runs the suites.
 pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
     let target = emulated(triple)?;
-    let missing = packages::install_missing(FOR_EMULATED_TESTS);
-    if !missing.is_empty() {
-        return Err(format!(
-            "test --target {triple}: {}",
-            packages::remedy(&missing)
-        ));
-    }
+    install(triple, wish.is_quick)?;
     add_target(triple)?;
+    let root = root_for(target, wish.is_quick)?;
     let emulator = output(Command::new("which").arg(target.emulator[0]))?;
     let skipped = SkippedList::new()?;
     let mut steps = Steps::of("test");
@@ -161,7 +158,10 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
             tests
                 .args(arguments(suite, wish.is_quick))
                 .args(wish.for_runners)
-                .env(super::SKIPPED_LIST, &skipped.file);
+                .env(super::SKIPPED_LIST, &skipped.file)
+                .env(super::READERS, workspace::target_directory("readers"))
+                // The C library for the programs, where the emulator looks for it.
+                .env("QEMU_LD_PREFIX", &root);
             if let Some(page) = suite.page {
                 tests.env("QEMU_PAGESIZE", page);
             }
@@ -186,7 +186,11 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
         examples.arg("--doc");
         steps.run(
             &format!("examples of the documentation on {}", target.architecture),
-            &mut binfmt::with_emulator(target, emulator.trim(), &examples),
+            &mut binfmt::with_emulator(
+                target,
+                emulator.trim(),
+                examples.env("QEMU_LD_PREFIX", &root),
+            ),
         );
     }
     print_table(target, &results);
@@ -194,6 +198,32 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
         println!("    not tested ({count} times): {line}");
     }
     steps.finish()
+}
+
+/// Installs the packages that the tests need.
+fn install(triple: &str, is_quick: bool) -> Outcome {
+    let mut wanted = FOR_EMULATED_TESTS.to_vec();
+    if !is_quick {
+        wanted.extend([FOR_TESTS, FOR_ALL_TESTS, readers::PACKAGES].concat());
+    }
+    let missing = packages::install_missing(&wanted);
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "test --target {triple}: {}",
+            packages::remedy(&missing)
+        )),
+    }
+}
+
+/// The directory in which the emulator looks for what a program opens. In a whole run, it has
+/// compiled modules. The programs that read what Baton writes are installed, too.
+fn root_for(target: &Target, is_quick: bool) -> Result<PathBuf, String> {
+    if is_quick {
+        return Ok(target.emulator.last().copied().unwrap_or("/").into());
+    }
+    readers::install()?;
+    foreign_root::with_modules(target)
 }
 
 /// Runs all programs. Those that fail run once more by themselves, if that is wanted.
@@ -272,8 +302,6 @@ fn for_target<'a>(command: &'a mut Command, target: &Target) -> &'a mut Command 
         // For the C files of build scripts, and for tests that compile C.
         .env("CC", target.cross_compiler.unwrap_or("cc"))
         .env("HOST_CC", "cc")
-        // The C library for the programs, where an emulator looks for it.
-        .env("QEMU_LD_PREFIX", target.emulator.last().unwrap_or(&"/"))
 }
 
 /// The arguments of a suite's test programs.
@@ -401,10 +429,6 @@ mod checks {
         };
         let linker = value("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER");
         assert_eq!(linker.as_deref(), Some("aarch64-linux-gnu-gcc"));
-        assert_eq!(
-            value("QEMU_LD_PREFIX").as_deref(),
-            Some("/usr/aarch64-linux-gnu")
-        );
     }
 
     fn program(directory: &str, target: &str) -> TestProgram {
