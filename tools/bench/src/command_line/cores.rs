@@ -74,6 +74,10 @@ pub(crate) struct CoresOptions {
     /// Seconds of load on the servers
     #[arg(long, default_value = "2", value_parser = some_seconds)]
     pub(crate) load: f64,
+
+    /// Start the servers by `chrt --batch 0`: they do not preempt the client that loads them
+    #[arg(long)]
+    pub(crate) batch: bool,
 }
 
 #[cfg(test)]
@@ -91,6 +95,7 @@ impl CoresOptions {
             idle: 0.1,
             connections: 1,
             load: 0.1,
+            batch: false,
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn run(bench: &Bench, options: &CoresOptions) -> Result<Report> {
         )
     };
     let results = Contest {
-        arms: servers(bench)?,
+        arms: servers(bench, options.batch)?,
         cases: PROTOCOLS.map(case).to_vec(),
         rounds: options.rounds,
         figure: "rps",
@@ -61,11 +61,15 @@ pub(super) fn run(bench: &Bench, options: &CoresOptions) -> Result<Report> {
     };
     let chart = Bars::new("A server on two cores", "requests a second; more is better");
     let rate = |arm, case| results.median(arm, case, "rps");
+    let mut notes = notes(&[
+        "Servers: each VM listens on the same port by reuseport. Go has GOMAXPROCS=2. The client \
+         has one thread, and needs a core too.",
+    ]);
+    if options.batch {
+        notes.push("The servers are started by chrt --batch 0.".to_owned());
+    }
     Ok(results.complete(Report {
-        notes: notes(&[
-            "Servers: each VM listens on the same port by reuseport. Go has GOMAXPROCS=2. The \
-             client has one thread, and needs a core too.",
-        ]),
+        notes,
         tables: FIGURES.iter().map(table).collect(),
         charts: vec![results.bars(chart, results.all_cases(), rate)],
         verdicts: verdicts(&results),
@@ -73,10 +77,20 @@ pub(super) fn run(bench: &Bench, options: &CoresOptions) -> Result<Report> {
     }))
 }
 
+/// The command line of a server that does not preempt its client, on a processor that both use.
+fn as_batch(server: &[String]) -> Vec<String> {
+    let begin = ["chrt", "--batch", "0"].map(str::to_owned);
+    begin.into_iter().chain(server.iter().cloned()).collect()
+}
+
 /// Each server as an arm that runs this program, which starts the server and loads it.
-fn servers(bench: &Bench) -> Result<Vec<Arm>> {
+fn servers(bench: &Bench, batch: bool) -> Result<Vec<Arm>> {
     let drive = |name, server: &[String]| {
-        let words = serde_json::Value::from(server.to_vec()).to_string();
+        let server = match batch {
+            true => as_batch(server),
+            false => server.to_vec(),
+        };
+        let words = serde_json::Value::from(server).to_string();
         Arm::this_program(name, &["drive", &words])
     };
     let text = |path: &Path| path.display().to_string();
@@ -127,6 +141,15 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn a_server_in_the_batch_class_keeps_its_words() {
+        let words = ["baton", "server.lua"].map(str::to_owned);
+        assert_eq!(
+            as_batch(&words),
+            ["chrt", "--batch", "0", "baton", "server.lua"]
+        );
+    }
 
     #[test]
     fn two_vms_are_judged_beside_one_and_beside_go() {
