@@ -5,9 +5,10 @@ mod mock_guest;
 use baton_core::sched::{Deadline, State};
 use baton_core::vm::{NoLook, View, Vm};
 use baton_sys::clock;
-use mock_guest::{Block, Policy, Running, await_event, start};
+use mock_guest::{Block, Policy, Running, await_event, interruptions, start};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// Longer than any look may take on a loaded machine.
@@ -72,6 +73,32 @@ fn an_idle_vm_is_seen() {
     await_event("both wait", || {
         seen(&running.vm) == [State::Sleeping, State::Waiting]
     });
+    running.finish();
+}
+
+#[test]
+fn an_idle_vm_is_woken_once_for_a_look_and_not_by_a_signal_as_well() {
+    const LOOKS: u64 = 100;
+    let (hand_out, queues) = channel();
+    let running = start(
+        |_| {},
+        move |main| {
+            let queue = main.vm.sched(|sched| sched.wait_queue_new());
+            hand_out.send(queue).expect("the test waits for it");
+            let before = interruptions();
+            main.wait(|sched| sched.wait(queue, Deadline::Never))?;
+            let signals = interruptions() - before;
+            // On a loaded machine, a look that has waited for some time asks again by a signal.
+            assert!(signals < LOOKS / 2, "{signals} signals for {LOOKS} looks");
+            Ok(())
+        },
+    );
+    let queue = queues.recv().expect("the process runs");
+    for _ in 0..LOOKS {
+        await_event("the owner waits", || running.vm.is_idle());
+        assert_eq!(seen(&running.vm), [State::Waiting]);
+    }
+    running.vm.wake_from_outside(queue, 0);
     running.finish();
 }
 

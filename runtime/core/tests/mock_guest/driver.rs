@@ -4,6 +4,7 @@ use super::{Life, Mock, MockGuest, Process, give_up};
 use baton_core::sched::SpawnOptions;
 use baton_core::vm::{HOME, Spawned, Vm};
 use baton_sys::{gate, signals};
+use std::cell::Cell;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Once};
@@ -197,9 +198,19 @@ fn prepare_program() {
     });
 }
 
+thread_local! {
+    static INTERRUPTIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many signals for preemption this thread has handled.
+pub(crate) fn interruptions() -> u64 {
+    INTERRUPTIONS.get()
+}
+
 /// Like an interpreter's handler: does nothing outside the VM; inside, it makes the next
 /// instruction check the gate.
 extern "C" fn preempt() {
+    INTERRUPTIONS.set(INTERRUPTIONS.get() + 1);
     let here = gate::here();
     if here.value() & 1 == 0 {
         here.set_attention();

@@ -12,8 +12,8 @@ mod waiting_threads;
 
 pub(crate) use block::Block;
 pub(crate) use driver::{
-    Finished, Running, await_event, hosted, run, run_here, run_unbound, run_with, start,
-    start_beside,
+    Finished, Running, await_event, hosted, interruptions, run, run_here, run_unbound, run_with,
+    start, start_beside,
 };
 pub(crate) use process::{Killed, Life, Process, native_thread};
 pub(crate) use waiting_threads::{ThreadTimes, this_thread, thread_named, times_of};

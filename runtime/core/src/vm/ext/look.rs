@@ -31,6 +31,7 @@ use crate::vm::{Context, Inner, Inside, TimeUsed, Vm, request};
 use baton_sys::asked::Number;
 use baton_sys::clock::Instant;
 use baton_sys::gate::Take;
+use baton_sys::parking::Notify;
 use baton_sys::signals::ThreadHandle;
 use baton_sys::stack::StackStats;
 use std::sync::atomic::Ordering;
@@ -341,8 +342,12 @@ impl Vm {
             .looks
             .list(Box::new(move |view| to_give.give(look(view))));
         if !self.look_beside_a_call() {
-            self.request(request::LOOK);
-            self.ask_owner();
+            match self.request(request::LOOK) {
+                // An owner that waited serves looks as soon as it is awake. A signal would wake it
+                // a second time.
+                Notify::MustKick | Notify::OwnerSpins if !self.is_simulated() => {}
+                _ => self.ask_owner(),
+            }
         }
         BegunLook { answer, number }
     }

@@ -64,7 +64,7 @@ impl Waker {
     pub fn wake(&self) {
         // Release: pairs with the swap in `serve_wakers`.
         self.state.pending.fetch_add(1, Ordering::Release);
-        self.vm.request(request::WOKEN);
+        let _ = self.vm.request(request::WOKEN);
         let here = gate::here();
         if here.carrier().is_some() {
             // This may be the thread of a process in a foreign call. Then it serves the wake when

@@ -118,14 +118,16 @@ impl Vm {
     /// });
     /// ```
     pub fn request_signalled(&self) {
-        self.request(crate::vm::request::SIGNALLED);
+        let _ = self.request(crate::vm::request::SIGNALLED);
     }
 
-    /// Sets a bit of the requests, and makes the owner read it. Async-signal-safe.
-    pub(in crate::vm) fn request(&self, bit: u32) {
+    /// Sets a bit of the requests, and makes the owner read it. Returns what the owner was doing.
+    /// Async-signal-safe.
+    pub(in crate::vm) fn request(&self, bit: u32) -> Notify {
         // Release: pairs with the swap in `safepoint`, and with `idle` and `serve_wakers`.
         self.requests.fetch_or(bit, Ordering::Release);
-        match self.park.notify() {
+        let notified = self.park.notify();
+        match notified {
             Notify::MustKick => self.kick_poller(),
             Notify::OwnerSpins => {}
             Notify::OwnerIsRunning | Notify::AlreadyNotified => {
@@ -134,6 +136,7 @@ impl Vm {
                 }
             }
         }
+        notified
     }
 
     /// Requests a safepoint as the monitor would, if the calling thread is inside this VM: then it
