@@ -52,10 +52,24 @@ pub fn send_part(part: Part<'_>, what: &impl Serialize) -> io::Result<()> {
     part(&to_raw_value(what)?)
 }
 
+/// An answer as text of JSON, or as much of it as is sent after its parts.
+///
+/// # Errors
+/// It has no text in JSON.
+pub fn answer_text(answer: &impl Serialize) -> Result<Box<RawValue>, String> {
+    to_raw_value(answer).map_err(|error| error.to_string())
+}
+
 /// [`Reply::Part`], as it is sent.
 #[derive(Serialize)]
 struct SentPart<'a> {
     part: &'a RawValue,
+}
+
+/// [`Reply::Done`], as it is sent.
+#[derive(Serialize)]
+struct SentDone<'a> {
+    done: &'a RawValue,
 }
 
 /// What answers: the program.
@@ -73,7 +87,7 @@ pub trait Session {
     ///
     /// # Errors
     /// A sentence for the client: what is not known or not allowed, and what to do.
-    fn answer(&mut self, ask: &str, with: &Value, part: Part<'_>) -> Result<Value, String>;
+    fn answer(&mut self, ask: &str, with: &Value, part: Part<'_>) -> Result<Box<RawValue>, String>;
 
     /// Takes the connection over, if this question opens a conversation: from then on both sides
     /// send lines when they like. It returns at the end of the connection. `None` for all other
@@ -420,11 +434,10 @@ fn converse(client: &UnixStream, allowed: Access, target: &dyn Target) -> io::Re
             return result;
         }
         let mut part = |part: &RawValue| write_line(&mut &*client, &SentPart { part });
-        let last = match session.answer(&ask, &with, &mut part) {
-            Ok(value) => Reply::Done(value),
-            Err(why) => Reply::Error(why),
-        };
-        write_line(&mut writer, &last)?;
+        match session.answer(&ask, &with, &mut part) {
+            Ok(answer) => write_line(&mut writer, &SentDone { done: &answer })?,
+            Err(why) => write_line(&mut writer, &Reply::Error(why))?,
+        }
     }
     Ok(())
 }
@@ -454,15 +467,20 @@ mod tests {
     }
 
     impl Session for Counting {
-        fn answer(&mut self, ask: &str, with: &Value, part: Part<'_>) -> Result<Value, String> {
+        fn answer(
+            &mut self,
+            ask: &str,
+            with: &Value,
+            part: Part<'_>,
+        ) -> Result<Box<RawValue>, String> {
             match (ask, with.as_u64()) {
                 ("count", Some(to)) => {
                     for number in 0..to {
                         send_part(part, &number).map_err(|error| error.to_string())?;
                     }
-                    Ok(to.into())
+                    answer_text(&to)
                 }
-                ("access", _) => Ok((self.access == Access::All).into()),
+                ("access", _) => answer_text(&(self.access == Access::All)),
                 _ => Err("'count' expected".to_owned()),
             }
         }

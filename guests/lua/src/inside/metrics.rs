@@ -5,6 +5,7 @@ use crate::call_times;
 use baton_capi::settings::{Count, NamedCount, counters, of_executor};
 use baton_core::time_buckets::{BOUNDS, TimeBuckets};
 use baton_core::vm::Vm;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 /// The names of the histograms, as `answers/metrics.rs` has them.
@@ -32,25 +33,29 @@ pub(super) fn answer(vm: &Vm) -> Value {
     let calls = call_times::all().into_iter();
     let calls = calls.map(|(name, times)| (Some(name), times));
     histograms.insert(FOREIGN_CALL.to_owned(), histogram(calls));
-    let mut answer = values(all, is_whole);
-    if let Some(fields) = answer.as_object_mut() {
-        fields.insert("histograms".to_owned(), histograms.into());
+    json!({ "counters": Counters(all), "is_whole": is_whole, "histograms": histograms })
+}
+
+/// Counters by name. Written as text at once: a tree of values would cost several times as much.
+pub(super) struct Counters(pub(super) Vec<NamedCount>);
+
+impl Serialize for Counters {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let named = |(name, count): &NamedCount| (name.to_string_lossy(), Shown(*count));
+        serializer.collect_map(self.0.iter().map(named))
     }
-    answer
 }
 
-/// Counters by name. `is_whole` says whether they are all.
-pub(super) fn values(all: Vec<NamedCount>, is_whole: bool) -> Value {
-    let values: Map<String, Value> = all.into_iter().map(named).collect();
-    json!({ "counters": values, "is_whole": is_whole })
-}
+/// A number, or a time in seconds.
+struct Shown(Count);
 
-fn named((name, count): NamedCount) -> (String, Value) {
-    let value = match count {
-        Count::Number(number) | Count::OfThreads(number) => number.into(),
-        Count::Time(time) => time.as_secs_f64().into(),
-    };
-    (name.to_string_lossy().into_owned(), value)
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Count::Number(number) | Count::OfThreads(number) => serializer.serialize_u64(number),
+            Count::Time(time) => serializer.serialize_f64(time.as_secs_f64()),
+        }
+    }
 }
 
 /// A histogram: times by the name of a function, if there is one.

@@ -28,7 +28,7 @@ pub(crate) mod trace;
 
 use crate::answers;
 use baton_core::vm::Vm;
-use baton_observe::observer::{Conversation, Part, Session, Target};
+use baton_observe::observer::{Conversation, Part, Session, Target, answer_text};
 use baton_observe::protocol::Access;
 use baton_observe::quit;
 use baton_observe::{exporter, inherited};
@@ -36,6 +36,7 @@ use baton_sys::forking::Child;
 use baton_sys::signals::marked;
 use profile::Control;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
@@ -157,13 +158,13 @@ struct Questions {
 }
 
 impl Session for Questions {
-    fn answer(&mut self, ask: &str, with: &Value, part: Part<'_>) -> Result<Value, String> {
+    fn answer(&mut self, ask: &str, with: &Value, part: Part<'_>) -> Result<Box<RawValue>, String> {
         let vm = VM
             .get()
             .ok_or_else(|| "the program has no VM yet".to_owned())?;
-        match ask {
+        let answer = match ask {
             "stacks" => stacks::answer(vm, with, part),
-            "top" => top::answer(vm, with, &mut self.seen),
+            "top" => return top::answer(vm, with, &mut self.seen),
             "metrics" => Ok(metrics::answer(vm)),
             "parameters" => Ok(set::list(vm)),
             "profile" => {
@@ -191,7 +192,8 @@ impl Session for Questions {
                  'metrics', 'parameters', 'set', 'kill', 'heap' or 'debug' expected",
                 Program.program()
             )),
-        }
+        };
+        answer_text(&answer?)
     }
 
     fn converse(

@@ -9,13 +9,16 @@
 //! With a filter, processes are described until there are enough rows: in several looks, as all
 //! processes wait during one.
 
-use super::{PATIENCE, metrics, nanos, stacks, uptime};
+use super::metrics::Counters;
+use super::{PATIENCE, nanos, stacks, uptime};
 use baton_capi::settings::{NamedCount, counters, of_executor};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{NoLook, Times, View, Vm};
+use baton_observe::observer::answer_text;
 use baton_observe::report::Process;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::thread;
@@ -59,7 +62,41 @@ pub(super) struct LastTable {
     accounts: Vec<Account>,
     /// What `accounts` was before: only its memory is of use.
     spare: Vec<Account>,
-    totals: Value,
+    totals: Option<Totals>,
+}
+
+/// The counters of the VM, and more about the whole.
+#[derive(Serialize)]
+struct Totals {
+    counters: Counters,
+    /// Whether these are all counters, and not only those that any thread can read.
+    is_whole: bool,
+    /// Bytes of the Lua heap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heap: Option<u64>,
+    /// How many processes run: one at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running: Option<u32>,
+}
+
+/// A table.
+#[derive(Serialize)]
+struct Table<'a> {
+    kept_inside: bool,
+    uptime: f64,
+    passed: f64,
+    share: f64,
+    processes: usize,
+    rows: Vec<Row>,
+    totals: &'a Option<Totals>,
+}
+
+/// What there is to say while a process keeps the VM.
+#[derive(Serialize)]
+struct KeptTable {
+    kept_inside: bool,
+    uptime: f64,
+    totals: Totals,
 }
 
 /// The times of a process, in nanoseconds. Half the size of durations: with ten thousand processes,
@@ -91,29 +128,34 @@ struct Read {
     running: u32,
 }
 
-pub(super) fn answer(vm: &Vm, with: &Value, seen: &mut LastTable) -> Result<Value, String> {
+pub(super) fn answer(vm: &Vm, with: &Value, seen: &mut LastTable) -> Result<Box<RawValue>, String> {
     let wanted = TopWanted::deserialize(with).map_err(|error| {
         format!("'rows' and 'sort' expected, the latter cpu, total or idle: {error}")
     })?;
     let is_known = wanted.again && seen.at.is_some();
     if !is_known && !seen.read(vm)? {
-        return Ok(json!({
-            "kept_inside": true,
-            "uptime": uptime().as_secs_f64(),
-            "totals": metrics::values(of_executor(vm), false),
-        }));
+        return answer_text(&KeptTable {
+            kept_inside: true,
+            uptime: uptime().as_secs_f64(),
+            totals: Totals {
+                counters: Counters(of_executor(vm)),
+                is_whole: false,
+                heap: None,
+                running: None,
+            },
+        });
     }
     let rows = seen.rows(vm, &wanted);
     let used: u64 = seen.accounts.iter().map(|account| account.used).sum();
-    Ok(json!({
-        "kept_inside": false,
-        "uptime": uptime().as_secs_f64(),
-        "passed": seen.passed.as_secs_f64(),
-        "share": share(used, seen.passed),
-        "processes": seen.accounts.len(),
-        "rows": rows,
-        "totals": seen.totals,
-    }))
+    answer_text(&Table {
+        kept_inside: false,
+        uptime: uptime().as_secs_f64(),
+        passed: seen.passed.as_secs_f64(),
+        share: share(used, seen.passed),
+        processes: seen.accounts.len(),
+        rows,
+        totals: &seen.totals,
+    })
 }
 
 impl LastTable {
@@ -135,9 +177,12 @@ impl LastTable {
             compare(&mut self.accounts, &self.spare);
         }
         self.at = Some(now);
-        self.totals = metrics::values(read.counters, true);
-        self.totals["heap"] = read.heap.into();
-        self.totals["running"] = read.running.into();
+        self.totals = Some(Totals {
+            counters: Counters(read.counters),
+            is_whole: true,
+            heap: read.heap,
+            running: Some(read.running),
+        });
         Ok(true)
     }
 

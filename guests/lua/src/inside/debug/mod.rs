@@ -37,6 +37,7 @@ use baton_observe::observer::{self, Conversation, Session, Target};
 use baton_observe::protocol::{Access, Ask, write_line};
 use desk::{Next, Outcome, Question};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
@@ -100,7 +101,7 @@ impl Session for Parents {
         ask: &str,
         with: &Value,
         part: observer::Part<'_>,
-    ) -> Result<Value, String> {
+    ) -> Result<Box<RawValue>, String> {
         self.0.answer(ask, with, part)
     }
 
