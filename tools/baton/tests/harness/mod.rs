@@ -76,10 +76,7 @@ pub(crate) fn check_case(file: &str, name: &str, outcome: &Outcome) {
         return;
     }
     outcome.succeeds();
-    assert!(
-        outcome.stderr.is_empty(),
-        "the case wrote to stderr\n{outcome}"
-    );
+    assert!(outcome.is_quiet(), "the case wrote to stderr\n{outcome}");
     assert!(
         outcome.stdout.ends_with(&format!("passed {name}\n")),
         "the case did not come to its end\n{outcome}"
@@ -495,8 +492,19 @@ impl Outcome {
 
     /// Nothing was written to stderr.
     pub(crate) fn quietly(&self) -> &Self {
-        assert!(self.stderr.is_empty(), "nothing expected on stderr\n{self}");
+        assert!(self.is_quiet(), "nothing expected on stderr\n{self}");
         self
+    }
+
+    /// Whether nothing was written to stderr. Under an emulator, a call of some milliseconds may
+    /// take the tenth of a second after which Baton warns. So such warnings do not count there.
+    fn is_quiet(&self) -> bool {
+        let mut lines = self.stderr.lines();
+        self.stderr.is_empty()
+            || program::is_emulated()
+                && lines.all(|line| {
+                    line.starts_with("baton: warning: ") && line.contains(" keeps all ")
+                })
     }
 
     /// There is no trace of a Rust panic.

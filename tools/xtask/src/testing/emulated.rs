@@ -30,6 +30,9 @@ use crate::side_by_side::{self, Ended};
 use crate::test_programs::{self, TestProgram};
 use crate::workspace;
 
+/// An environment variable for the interpreter's tests. It says that they are slow.
+const EMULATED: &str = "BATON_TESTS_ARE_EMULATED";
+
 /// Test programs of one package.
 #[derive(Debug)]
 struct EmulatedSuite {
@@ -160,6 +163,7 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
                 .args(wish.for_runners)
                 .env(super::SKIPPED_LIST, &skipped.file)
                 .env(super::READERS, workspace::target_directory("readers"))
+                .env(EMULATED, "1")
                 // The C library for the programs, where the emulator looks for it.
                 .env("QEMU_LD_PREFIX", &root);
             if let Some(page) = suite.page {

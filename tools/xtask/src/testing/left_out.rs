@@ -146,6 +146,11 @@ const LEFT_OUT: &[Group] = &[
         ],
     ),
     of_baton(
+        "attach_heap_copies",
+        FILTERS,
+        &["a_system_that_refuses_a_copy_is_named"],
+    ),
+    of_baton(
         "attach_rights",
         OTHER_PROGRAM,
         &[
@@ -153,6 +158,11 @@ const LEFT_OUT: &[Group] = &[
             "a_program_may_refuse_everything",
             "another_user_is_refused",
         ],
+    ),
+    of_baton(
+        "attach_rights",
+        ONE_USER,
+        &["root_attaches_to_the_program_of_another_user"],
     ),
     of_baton(
         "attach_top",
@@ -193,6 +203,11 @@ const LEFT_OUT: &[Group] = &[
             "the_counters_mean_what_the_definitions_say",
         ],
     ),
+    of_baton(
+        "modules",
+        FORKED,
+        &["a_child_of_fork_has_only_the_process_that_forked"],
+    ),
 ];
 
 const COPIES: &str = "a copy of the program is a child that sends no signal at its end, and qemu's \
@@ -205,6 +220,12 @@ const RECORDS: &str = "qemu keeps a record of each mapped page, which takes too 
 
 const OTHER_PROGRAM: &str =
     "baton looks for itself in what a process has mapped as code, and qemu maps only itself so";
+
+const FORKED: &str = "qemu ends with an assertion where the child of a fork starts threads";
+
+const FILTERS: &str = "qemu has no seccomp(2)";
+
+const ONE_USER: &str = "the emulator is registered in a user namespace, which has one user only";
 
 /// Tests of a test program of the interpreter.
 const fn of_baton(
