@@ -496,15 +496,17 @@ impl Outcome {
         self
     }
 
-    /// Whether nothing was written to stderr. Under an emulator, a call of some milliseconds may
-    /// take the tenth of a second after which Baton warns. So such warnings do not count there.
+    /// Whether nothing was written to stderr. Under an emulator, some lines do not count: a call of
+    /// some milliseconds may take the tenth of a second after which Baton warns, and the emulator's
+    /// own loader cannot preload what is for the program.
     fn is_quiet(&self) -> bool {
-        let mut lines = self.stderr.lines();
+        let is_the_emulators = |line: &str| {
+            line.starts_with("baton: warning: ") && line.contains("process.params.warn_blocked")
+                || line.starts_with("ERROR: ld.so: object ")
+                    && line.contains(" from LD_PRELOAD cannot be preloaded ")
+        };
         self.stderr.is_empty()
-            || program::is_emulated()
-                && lines.all(|line| {
-                    line.starts_with("baton: warning: ") && line.contains(" keeps all ")
-                })
+            || program::is_emulated() && self.stderr.lines().all(is_the_emulators)
     }
 
     /// There is no trace of a Rust panic.
