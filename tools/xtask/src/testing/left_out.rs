@@ -68,54 +68,23 @@ const LEFT_OUT: &[Group] = &[
         ],
     },
     of_baton(
-        "allocation_profile",
-        OTHER_PROGRAM,
-        &[
-            "a_forks_child_goes_on_without_the_profile",
-            "a_growing_stack_is_counted_where_it_grows",
-            "a_script_is_profiled_to_its_end",
-            "buffers_of_calls_that_run_beside_others_are_counted",
-            "each_line_gets_its_own_bytes",
-            "each_suffix_gives_its_format",
-            "known_shares_are_found_within_two_points",
-            "two_profiles_at_once_see_the_same",
-        ],
+        "attach",
+        OTHER_CODE,
+        &["an_exclusive_call_is_named_within_its_time"],
     ),
     of_baton(
         "attach",
-        OTHER_PROGRAM,
-        &[
-            "a_call_that_lets_others_run_is_foreign",
-            "a_forks_child_answers_for_itself",
-            "a_parameter_is_set_while_the_program_runs",
-            "a_process_that_computes_is_seen_and_goes_on",
-            "an_exclusive_call_is_named_within_its_time",
-            "counters_are_written_for_prometheus",
-            "each_command_can_start_a_script_and_runs_it_to_its_end",
-            "equal_stacks_are_merged_and_counted",
-            "every_counter_has_its_meaning",
-            "stacks_as_json_have_frames_with_lines",
-            "stacks_say_where_each_process_is_and_what_it_waits_for",
-            "ten_thousand_processes_are_seen_in_parts",
-            "the_only_thread_in_a_call_leaves_a_note",
-        ],
+        COPIES,
+        &["each_command_can_start_a_script_and_runs_it_to_its_end"],
     ),
     of_baton(
-        "attach_clients",
-        OTHER_PROGRAM,
-        &[
-            "a_client_that_is_killed_leaves_the_program_as_it_was",
-            "a_forks_child_does_not_keep_a_clients_connection",
-            "a_forks_child_does_not_keep_a_debuggers_connection",
-            "a_program_that_receives_sigquit_does_not_receive_that_of_observers",
-            "a_thousand_attaches_in_a_row_leave_nothing_behind",
-            "a_wrong_or_hostile_client_harms_nobody",
-            "several_clients_are_served_at_once",
-        ],
+        "attach",
+        OWN_THREAD,
+        &["the_only_thread_in_a_call_leaves_a_note"],
     ),
     of_baton(
         "attach_heap",
-        OTHER_PROGRAM,
+        COPIES,
         &[
             "a_coroutine_of_a_process_and_a_variable_of_a_function_are_named",
             "a_heap_that_changes_is_consistent",
@@ -131,18 +100,16 @@ const LEFT_OUT: &[Group] = &[
     ),
     of_baton(
         "attach_heap_copies",
-        OTHER_PROGRAM,
+        COPIES,
         &[
             "a_client_that_is_killed_leaves_no_copy_behind",
             "a_copy_ends_with_its_program",
             "a_copy_that_is_killed_is_reported",
             "a_program_that_waits_for_its_children_is_not_disturbed",
             "a_second_client_at_the_same_time_is_refused",
-            "a_simulated_run_is_not_interrupted",
             "many_snapshots_in_a_row_leave_nothing_behind",
             "the_heap_is_read_beside_an_exclusive_call",
             "the_program_stands_still_only_while_it_is_copied",
-            "values_are_not_shown_unless_the_program_allows_that",
         ],
     ),
     of_baton(
@@ -152,61 +119,94 @@ const LEFT_OUT: &[Group] = &[
     ),
     of_baton(
         "attach_rights",
-        OTHER_PROGRAM,
+        ONE_USER,
         &[
-            "a_program_may_be_read_but_not_changed_unless_it_allows_that",
-            "a_program_may_refuse_everything",
             "another_user_is_refused",
+            "root_attaches_to_the_program_of_another_user",
         ],
     ),
     of_baton(
-        "attach_rights",
-        ONE_USER,
-        &["root_attaches_to_the_program_of_another_user"],
-    ),
-    of_baton(
         "attach_top",
-        OTHER_PROGRAM,
+        TERMINALS,
         &[
             "a_process_is_killed_beside_a_foreign_call",
             "a_process_is_killed_by_a_person",
             "a_process_that_computes_is_killed_in_the_middle",
-            "a_program_that_ends_ends_the_printed_tables",
             "a_program_that_is_held_is_shown_as_such_until_it_answers",
             "any_size_will_do",
             "keys_work_while_the_program_is_stopped",
             "nothing_is_killed_without_write_or_without_a_terminal",
-            "other_orders_and_filters_choose_the_rows",
-            "shares_are_those_of_the_interval",
             "ten_thousand_processes_are_listed_by_need",
             "the_last_table_stays_when_the_program_is_killed",
             "the_live_table_answers_keys_and_puts_the_terminal_back",
-            "the_plain_table_has_the_vm_and_the_first_processes",
         ],
     ),
     of_baton(
-        "debugging_processes",
-        OTHER_PROGRAM,
+        "concurrency_ffi",
+        OWN_THREAD,
         &[
-            "a_process_that_has_stopped_is_no_deadlock_and_is_shown_as_holder",
-            "a_program_that_allows_only_to_be_seen_is_not_debugged",
-            "a_running_program_is_debugged_and_let_go",
-            "only_one_debugger_is_attached_at_once",
-            "when_the_debugger_is_killed_all_goes_on_without_breakpoints",
+            "a_deadlock_is_reported_although_callbacks_exist_if_no_thread_can_call_them",
+            "a_deadlock_is_reported_once_the_last_thread_that_could_call_back_has_ended",
         ],
     ),
     of_baton(
-        "metrics_served",
-        OTHER_PROGRAM,
+        "definitions",
+        COPIES,
+        &["the_definitions_of_inspect_have_its_names"],
+    ),
+    of_baton(
+        "forking",
+        FORKED,
         &[
-            "curl_reads_the_metrics_from_a_unix_socket",
-            "the_counters_mean_what_the_definitions_say",
+            "a_deadlock_of_the_child_is_reported",
+            "a_kill_of_the_process_that_forked_is_no_failure",
+            "any_process_of_the_child_may_end_it",
+            "children::a_child_may_fork_again",
+            "children::a_child_of_a_bound_process_is_bound_to_its_only_thread",
+            "children::a_retaken_call_may_fork_beside_loops",
+            "children::a_retaken_call_may_fork_while_the_others_sleep",
+            "children::a_retaken_call_may_fork_while_the_owner_cannot_be_preempted",
+            "children::a_retaken_call_may_fork_while_the_owner_is_out",
+            "children::many_processes_fork_at_once",
+            "children::the_child_can_do_everything",
+            "children::the_child_of_an_idle_program_can_do_everything",
+            "children::the_others_are_dead_in_the_child",
+            "joining_the_process_that_forked_returns_its_results",
+            "the_child_waits_for_what_it_has_spawned_and_closes_its_daemons",
+            "the_main_process_of_a_child_goes_on_to_the_end_of_the_script",
         ],
     ),
     of_baton(
         "modules",
         FORKED,
         &["a_child_of_fork_has_only_the_process_that_forked"],
+    ),
+    of_baton(
+        "packages",
+        ONE_USER,
+        &[
+            "fifty_processes_wait_for_postgresql_at_the_same_time",
+            "ldap",
+            "network::postgres::a_killed_process_ends_when_its_query_has",
+            "network::postgres::a_statement_timeout_ends_the_query_of_its_connection_only",
+            "network::postgres::many_processes_connect_and_ask_at_once",
+            "network::redis::a_message_reaches_all_subscribers",
+            "network::redis::a_process_that_waits_for_the_server_can_be_killed",
+            "network::redis::a_timeout_ends_the_wait_of_its_process_only",
+            "network::redis::many_processes_use_the_server_at_once",
+            "network::redis::transactions_go_on_beside_each_other",
+            "network::redis::waiting_for_an_element_stops_no_process",
+            "network::smtp::a_large_message_stops_no_process",
+            "network::smtp::a_process_that_waits_for_a_silent_server_can_be_killed_or_times_out",
+            "network::smtp::many_processes_send_at_once",
+            "sql_mysql_and_dbi_mysql",
+            "sql_postgres_and_dbi_postgresql",
+        ],
+    ),
+    of_baton(
+        "worked_cases",
+        COPIES,
+        &["the_sessions_that_grow_are_kept_by_listeners"],
     ),
 ];
 
@@ -218,12 +218,16 @@ const RESIDENCY: &str =
 
 const RECORDS: &str = "qemu keeps a record of each mapped page, which takes too much memory here";
 
-const OTHER_PROGRAM: &str =
-    "baton looks for itself in what a process has mapped as code, and qemu maps only itself so";
+const OTHER_CODE: &str =
+    "baton names the modules whose code a process has mapped, and qemu maps its own only";
 
 const FORKED: &str = "qemu ends with an assertion where the child of a fork starts threads";
 
 const FILTERS: &str = "qemu has no seccomp(2)";
+
+const OWN_THREAD: &str = "qemu has a thread of its own, so a program never has one thread only";
+
+const TERMINALS: &str = "qemu does not know the ioctl that asks for a terminal's modes (ENOSYS)";
 
 const ONE_USER: &str = "the emulator is registered in a user namespace, which has one user only";
 
