@@ -12,7 +12,7 @@ pub(super) struct LeftOut {
 }
 
 /// Tests of a suite that are left out for the same reason.
-struct Group {
+struct LeftOutGroup {
     /// The name of the suite.
     suite: &'static str,
     /// See [`LeftOut::program`].
@@ -22,8 +22,8 @@ struct Group {
 }
 
 /// All of them. `qemu` stands for qemu-user 7.2, which Debian 12 has.
-const LEFT_OUT: &[Group] = &[
-    Group {
+const LEFT_OUT: &[LeftOutGroup] = &[
+    LeftOutGroup {
         suite: "sys",
         program: None,
         why: COPIES,
@@ -37,25 +37,25 @@ const LEFT_OUT: &[Group] = &[
             "an_end_is_found_while_others_have_the_pipe",
         ],
     },
-    Group {
+    LeftOutGroup {
         suite: "sys",
         program: None,
         why: "qemu ignores limits on address space (RLIMIT_AS)",
         tests: &["a_reservation_that_is_refused_in_the_middle_leaves_as_many_stacks_as_before"],
     },
-    Group {
+    LeftOutGroup {
         suite: "sys",
         program: None,
         why: RECORDS,
         tests: &["a_reservation_beyond_the_processors_address_space_makes_nothing"],
     },
-    Group {
+    LeftOutGroup {
         suite: "large pages",
         program: None,
         why: RECORDS,
         tests: &["a_reservation_beyond_the_processors_address_space_makes_nothing"],
     },
-    Group {
+    LeftOutGroup {
         suite: "large pages",
         program: None,
         why: RESIDENCY,
@@ -236,8 +236,8 @@ const fn of_baton(
     program: &'static str,
     why: &'static str,
     tests: &'static [&'static str],
-) -> Group {
-    Group {
+) -> LeftOutGroup {
+    LeftOutGroup {
         suite: "interpreter",
         program: Some(program),
         why,
