@@ -467,16 +467,22 @@ fn is_of_baton(pid: u32) -> bool {
         return true;
     }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    loaded(&maps).any(|path| has_marker(Path::new(&format!("/proc/{pid}/root{path}"))))
+}
+
+/// The executable and the libraries that a process has loaded, by its /proc/PID/maps. Their code
+/// may be executed. An emulator translates the code, and maps it to be read. So the data tells,
+/// too: the process may write it, and the file does not change. What only reads a file, or writes
+/// it, has not loaded it.
+fn loaded(maps: &str) -> impl Iterator<Item = &str> {
     let mut last = "";
     maps.lines()
         .filter(|line| {
-            line.split(' ')
-                .nth(1)
-                .is_some_and(|rights| rights.contains('x'))
+            let rights = line.split(' ').nth(1);
+            rights.is_some_and(|rights| rights.contains('x') || rights == "rw-p")
         })
         .filter_map(|line| line.find('/').and_then(|at| line.get(at..)))
-        .filter(|&path| std::mem::replace(&mut last, path) != path)
-        .any(|path| has_marker(Path::new(&format!("/proc/{pid}/root{path}"))))
+        .filter(move |&path| std::mem::replace(&mut last, path) != path)
 }
 
 /// Whether a program has given its memory back: it is ending, or its parent has not asked how it
@@ -522,6 +528,22 @@ mod tests {
         let value = value_of(environment, "XDG_RUNTIME_DIR");
         assert_eq!(value.as_deref(), Some(OsStr::new("/run/user/7")));
         assert_eq!(value_of(b"", "A"), None);
+    }
+
+    #[test]
+    fn what_is_loaded_has_code_or_data_of_its_own() {
+        let maps = "\
+5500000000-5502378000 r--p 00000000 fe:00 65  /bin/emulated
+5502383000-5502470000 r--p 02383000 fe:00 65  /bin/emulated
+5502470000-5502473000 rw-p 02470000 fe:00 65  /bin/emulated
+5502473000-5502500000 rw-p 00000000 00:00 0  [heap]
+7f0000000000-7f0000001000 r--p 00000000 fe:00 66  /only/read
+7f0000001000-7f0000002000 rw-s 00000000 fe:00 67  /only/written
+7f0000002000-7f0000003000 r-xp 00000000 fe:00 68  /lib/native
+7f0000003000-7f0000004000 rw-p 00001000 fe:00 68  /lib/native
+";
+        let found: Vec<_> = loaded(maps).collect();
+        assert_eq!(found, ["/bin/emulated", "/lib/native"]);
     }
 
     #[test]

@@ -56,11 +56,14 @@ fn a_long_name_is_cut_in_a_report_between_two_characters_and_whole_in_a_failure(
 fn processes_are_named_in_one_form_everywhere() {
     let outcome = baton()
         .process_code(
-            "local named, unnamed = process.spawn({ name = 'n' }, error, 'no'), \
-             process.spawn(error, 'no')
-             local empty = process.spawn({ name = '' }, error, 'no')
+            "local named, unnamed, empty
+             process.critical(function()
+               named = process.spawn({ name = 'n' }, error, 'no')
+               unnamed = process.spawn(error, 'no')
+               empty = process.spawn({ name = '' }, error, 'no')
+               unnamed:on_exit(error)
+             end)
              print(named, unnamed, empty, process.main)
-             unnamed:on_exit(error)
              process.sleep(0)
              process.channel():receive()",
         )

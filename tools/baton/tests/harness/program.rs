@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 /// programs then test. This saves building them as a release, too.
 const RELEASE: &str = "BATON_RELEASE_UNDER_TEST";
 
+/// Set by `cargo xtask test --target`: the test programs run under an emulator.
+const EMULATED: &str = "BATON_TESTS_ARE_EMULATED";
+
 /// Returns the path of the program.
 pub(crate) fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -18,4 +21,9 @@ pub(crate) fn path() -> &'static Path {
 /// Returns whether it is built with assertions.
 pub(crate) fn has_assertions() -> bool {
     cfg!(debug_assertions) && std::env::var_os(RELEASE).is_none()
+}
+
+/// Returns whether it runs under an emulator, which is many times slower.
+pub(crate) fn is_emulated() -> bool {
+    std::env::var_os(EMULATED).is_some()
 }

@@ -30,6 +30,9 @@ use crate::side_by_side::{self, Ended};
 use crate::test_programs::{self, TestProgram};
 use crate::workspace;
 
+/// An environment variable for the interpreter's tests. It says that they are slow.
+const EMULATED: &str = "BATON_TESTS_ARE_EMULATED";
+
 /// Test programs of one package.
 #[derive(Debug)]
 struct EmulatedSuite {
@@ -156,10 +159,11 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
         let command = |(suite, program): &ProgramRun<'_>| {
             let mut tests = program.command();
             tests
-                .args(arguments(suite, wish.is_quick))
+                .args(arguments(suite, &program.target, wish.is_quick))
                 .args(wish.for_runners)
                 .env(super::SKIPPED_LIST, &skipped.file)
                 .env(super::READERS, workspace::target_directory("readers"))
+                .env(EMULATED, "1")
                 // The C library for the programs, where the emulator looks for it.
                 .env("QEMU_LD_PREFIX", &root);
             if let Some(page) = suite.page {
@@ -304,10 +308,10 @@ fn for_target<'a>(command: &'a mut Command, target: &Target) -> &'a mut Command 
         .env("HOST_CC", "cc")
 }
 
-/// The arguments of a suite's test programs.
-fn arguments(suite: &EmulatedSuite, is_quick: bool) -> Vec<&'static str> {
+/// The arguments of one of a suite's test programs.
+fn arguments(suite: &EmulatedSuite, program: &str, is_quick: bool) -> Vec<&'static str> {
     let parts = suite.quick_skips.iter().filter(|_| is_quick).copied();
-    left_out::of(suite.name)
+    left_out::of_program(suite.name, program)
         .map(|test| test.test)
         .chain(parts)
         .flat_map(|test| ["--skip", test])

@@ -1,78 +1,213 @@
 //! The tests that an emulator cannot run, each with its reason.
 
 /// A test that is left out.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    /// The name of its suite.
-    pub(super) suite: &'static str,
+    /// The test program, if not all of the suite leave it out.
+    pub(super) program: Option<&'static str>,
     /// The test's whole name, without that of its program.
     pub(super) test: &'static str,
     /// What the emulator lacks.
     pub(super) why: &'static str,
 }
 
+/// Tests of a suite that are left out for the same reason.
+struct LeftOutGroup {
+    /// The name of the suite.
+    suite: &'static str,
+    /// See [`LeftOut::program`].
+    program: Option<&'static str>,
+    why: &'static str,
+    tests: &'static [&'static str],
+}
+
 /// All of them. `qemu` stands for qemu-user 7.2, which Debian 12 has.
-const LEFT_OUT: &[LeftOut] = &[
-    sys("a_copy_has_no_descriptor_but_its_pipe", COPIES),
-    sys("a_copy_ends_at_its_limit_of_time", COPIES),
-    sys("a_copy_is_no_fork", COPIES),
-    sys("a_copy_sees_the_memory_of_its_moment", COPIES),
-    sys("a_copy_that_is_dropped_ends_and_is_no_zombie", COPIES),
-    sys("a_wait_for_any_child_does_not_find_a_copy", COPIES),
-    sys("an_end_is_found_while_others_have_the_pipe", COPIES),
-    sys(
-        "a_reservation_that_is_refused_in_the_middle_leaves_as_many_stacks_as_before",
-        "qemu ignores limits on address space (RLIMIT_AS)",
+const LEFT_OUT: &[LeftOutGroup] = &[
+    LeftOutGroup {
+        suite: "sys",
+        program: None,
+        why: COPIES,
+        tests: &[
+            "a_copy_has_no_descriptor_but_its_pipe",
+            "a_copy_ends_at_its_limit_of_time",
+            "a_copy_is_no_fork",
+            "a_copy_sees_the_memory_of_its_moment",
+            "a_copy_that_is_dropped_ends_and_is_no_zombie",
+            "a_wait_for_any_child_does_not_find_a_copy",
+            "an_end_is_found_while_others_have_the_pipe",
+        ],
+    },
+    LeftOutGroup {
+        suite: "sys",
+        program: None,
+        why: "qemu ignores limits on address space (RLIMIT_AS)",
+        tests: &["a_reservation_that_is_refused_in_the_middle_leaves_as_many_stacks_as_before"],
+    },
+    LeftOutGroup {
+        suite: "sys",
+        program: None,
+        why: RECORDS,
+        tests: &["a_reservation_beyond_the_processors_address_space_makes_nothing"],
+    },
+    LeftOutGroup {
+        suite: "large pages",
+        program: None,
+        why: RECORDS,
+        tests: &["a_reservation_beyond_the_processors_address_space_makes_nothing"],
+    },
+    LeftOutGroup {
+        suite: "large pages",
+        program: None,
+        why: RESIDENCY,
+        tests: &[
+            "a_stack_has_the_reported_bounds",
+            "another_default_size_has_slots_and_the_former_one_keeps_its_own",
+            "sizes_beyond_the_eighth_have_mappings_of_their_own",
+            "the_last_recycled_stack_is_the_first_used_again_with_its_memory",
+            "trimming_gives_back_the_memory_of_free_stacks",
+        ],
+    },
+    of_baton(
+        "attach",
+        OTHER_CODE,
+        &["an_exclusive_call_is_named_within_its_time"],
     ),
-    sys(
-        "a_reservation_beyond_the_processors_address_space_makes_nothing",
-        RECORDS,
+    of_baton(
+        "attach",
+        COPIES,
+        &["each_command_can_start_a_script_and_runs_it_to_its_end"],
     ),
-    stacks(
-        "a_reservation_beyond_the_processors_address_space_makes_nothing",
-        RECORDS,
+    of_baton(
+        "attach",
+        OWN_THREAD,
+        &["the_only_thread_in_a_call_leaves_a_note"],
     ),
-    stacks("a_stack_has_the_reported_bounds", RESIDENCY),
-    stacks(
-        "another_default_size_has_slots_and_the_former_one_keeps_its_own",
-        RESIDENCY,
+    of_baton(
+        "attach_heap",
+        COPIES,
+        &[
+            "a_coroutine_of_a_process_and_a_variable_of_a_function_are_named",
+            "a_heap_that_changes_is_consistent",
+            "a_leak_is_found_with_what_keeps_it",
+            "a_local_variable_of_a_process_is_named",
+            "a_table_shows_the_largest_classes",
+            "a_weak_table_keeps_nothing_but_values_of_living_keys",
+            "chromes_loader_reads_a_snapshot",
+            "files_are_for_their_owner_and_mistakes_cost_the_program_nothing",
+            "the_sizes_add_up_to_what_lua_has_allocated",
+            "what_lies_above_the_top_of_a_stack_is_not_read",
+        ],
     ),
-    stacks(
-        "sizes_beyond_the_eighth_have_mappings_of_their_own",
-        RESIDENCY,
+    of_baton(
+        "attach_heap_copies",
+        COPIES,
+        &[
+            "a_client_that_is_killed_leaves_no_copy_behind",
+            "a_copy_ends_with_its_program",
+            "a_copy_that_is_killed_is_reported",
+            "a_program_that_waits_for_its_children_is_not_disturbed",
+            "a_second_client_at_the_same_time_is_refused",
+            "many_snapshots_in_a_row_leave_nothing_behind",
+            "the_heap_is_read_beside_an_exclusive_call",
+            "the_program_stands_still_only_while_it_is_copied",
+        ],
     ),
-    stacks(
-        "the_last_recycled_stack_is_the_first_used_again_with_its_memory",
-        RESIDENCY,
+    of_baton(
+        "attach_heap_copies",
+        FILTERS,
+        &["a_system_that_refuses_a_copy_is_named"],
     ),
-    stacks("trimming_gives_back_the_memory_of_free_stacks", RESIDENCY),
-    attached("a_forks_child_answers_for_itself"),
-    attached("a_call_that_lets_others_run_is_foreign"),
-    attached("a_process_that_computes_is_seen_and_goes_on"),
-    attached("a_parameter_is_set_while_the_program_runs"),
-    attached("counters_are_written_for_prometheus"),
-    attached("an_exclusive_call_is_named_within_its_time"),
-    attached("equal_stacks_are_merged_and_counted"),
-    attached("each_command_can_start_a_script_and_runs_it_to_its_end"),
-    attached("every_counter_has_its_meaning"),
-    attached("stacks_as_json_have_frames_with_lines"),
-    attached("stacks_say_where_each_process_is_and_what_it_waits_for"),
-    attached("ten_thousand_processes_are_seen_in_parts"),
-    attached("the_only_thread_in_a_call_leaves_a_note"),
-    attached("a_process_is_killed_beside_a_foreign_call"),
-    attached("a_process_is_killed_by_a_person"),
-    attached("a_program_that_ends_ends_the_printed_tables"),
-    attached("a_process_that_computes_is_killed_in_the_middle"),
-    attached("a_program_that_is_held_is_shown_as_such_until_it_answers"),
-    attached("any_size_will_do"),
-    attached("keys_work_while_the_program_is_stopped"),
-    attached("nothing_is_killed_without_write_or_without_a_terminal"),
-    attached("other_orders_and_filters_choose_the_rows"),
-    attached("shares_are_those_of_the_interval"),
-    attached("the_last_table_stays_when_the_program_is_killed"),
-    attached("ten_thousand_processes_are_listed_by_need"),
-    attached("the_live_table_answers_keys_and_puts_the_terminal_back"),
-    attached("the_plain_table_has_the_vm_and_the_first_processes"),
+    of_baton(
+        "attach_rights",
+        ONE_USER,
+        &[
+            "another_user_is_refused",
+            "root_attaches_to_the_program_of_another_user",
+        ],
+    ),
+    of_baton(
+        "attach_top",
+        TERMINALS,
+        &[
+            "a_process_is_killed_beside_a_foreign_call",
+            "a_process_is_killed_by_a_person",
+            "a_process_that_computes_is_killed_in_the_middle",
+            "a_program_that_is_held_is_shown_as_such_until_it_answers",
+            "any_size_will_do",
+            "keys_work_while_the_program_is_stopped",
+            "nothing_is_killed_without_write_or_without_a_terminal",
+            "ten_thousand_processes_are_listed_by_need",
+            "the_last_table_stays_when_the_program_is_killed",
+            "the_live_table_answers_keys_and_puts_the_terminal_back",
+        ],
+    ),
+    of_baton(
+        "concurrency_ffi",
+        OWN_THREAD,
+        &[
+            "a_deadlock_is_reported_although_callbacks_exist_if_no_thread_can_call_them",
+            "a_deadlock_is_reported_once_the_last_thread_that_could_call_back_has_ended",
+        ],
+    ),
+    of_baton(
+        "definitions",
+        COPIES,
+        &["the_definitions_of_inspect_have_its_names"],
+    ),
+    of_baton(
+        "forking",
+        FORKED,
+        &[
+            "a_deadlock_of_the_child_is_reported",
+            "a_kill_of_the_process_that_forked_is_no_failure",
+            "any_process_of_the_child_may_end_it",
+            "children::a_child_may_fork_again",
+            "children::a_child_of_a_bound_process_is_bound_to_its_only_thread",
+            "children::a_retaken_call_may_fork_beside_loops",
+            "children::a_retaken_call_may_fork_while_the_others_sleep",
+            "children::a_retaken_call_may_fork_while_the_owner_cannot_be_preempted",
+            "children::a_retaken_call_may_fork_while_the_owner_is_out",
+            "children::many_processes_fork_at_once",
+            "children::the_child_can_do_everything",
+            "children::the_child_of_an_idle_program_can_do_everything",
+            "children::the_others_are_dead_in_the_child",
+            "joining_the_process_that_forked_returns_its_results",
+            "the_child_waits_for_what_it_has_spawned_and_closes_its_daemons",
+            "the_main_process_of_a_child_goes_on_to_the_end_of_the_script",
+        ],
+    ),
+    of_baton(
+        "modules",
+        FORKED,
+        &["a_child_of_fork_has_only_the_process_that_forked"],
+    ),
+    of_baton(
+        "packages",
+        ONE_USER,
+        &[
+            "fifty_processes_wait_for_postgresql_at_the_same_time",
+            "ldap",
+            "network::postgres::a_killed_process_ends_when_its_query_has",
+            "network::postgres::a_statement_timeout_ends_the_query_of_its_connection_only",
+            "network::postgres::many_processes_connect_and_ask_at_once",
+            "network::redis::a_message_reaches_all_subscribers",
+            "network::redis::a_process_that_waits_for_the_server_can_be_killed",
+            "network::redis::a_timeout_ends_the_wait_of_its_process_only",
+            "network::redis::many_processes_use_the_server_at_once",
+            "network::redis::transactions_go_on_beside_each_other",
+            "network::redis::waiting_for_an_element_stops_no_process",
+            "network::smtp::a_large_message_stops_no_process",
+            "network::smtp::a_process_that_waits_for_a_silent_server_can_be_killed_or_times_out",
+            "network::smtp::many_processes_send_at_once",
+            "sql_mysql_and_dbi_mysql",
+            "sql_postgres_and_dbi_postgresql",
+        ],
+    ),
+    of_baton(
+        "worked_cases",
+        COPIES,
+        &["the_sessions_that_grow_are_kept_by_listeners"],
+    ),
 ];
 
 const COPIES: &str = "a copy of the program is a child that sends no signal at its end, and qemu's \
@@ -83,61 +218,93 @@ const RESIDENCY: &str =
 
 const RECORDS: &str = "qemu keeps a record of each mapped page, which takes too much memory here";
 
-const OTHER_PROGRAM: &str =
-    "baton looks for itself in what a process has mapped as code, and qemu maps only itself so";
+const OTHER_CODE: &str =
+    "baton names the modules whose code a process has mapped, and qemu maps its own only";
 
-/// A test of `baton-sys`.
-const fn sys(test: &'static str, why: &'static str) -> LeftOut {
-    LeftOut {
-        suite: "sys",
-        test,
-        why,
-    }
-}
+const FORKED: &str = "qemu ends with an assertion where the child of a fork starts threads";
 
-/// A test of stacks, with larger pages than the machine's.
-const fn stacks(test: &'static str, why: &'static str) -> LeftOut {
-    LeftOut {
-        suite: "large pages",
-        test,
-        why,
-    }
-}
+const FILTERS: &str = "qemu has no seccomp(2)";
 
-/// A test that asks another program of Baton by its number.
-const fn attached(test: &'static str) -> LeftOut {
-    LeftOut {
+const OWN_THREAD: &str = "qemu has a thread of its own, so a program never has one thread only";
+
+const TERMINALS: &str = "qemu does not know the ioctl that asks for a terminal's modes (ENOSYS)";
+
+const ONE_USER: &str = "the emulator is registered in a user namespace, which has one user only";
+
+/// Tests of a test program of the interpreter.
+const fn of_baton(
+    program: &'static str,
+    why: &'static str,
+    tests: &'static [&'static str],
+) -> LeftOutGroup {
+    LeftOutGroup {
         suite: "interpreter",
-        test,
-        why: OTHER_PROGRAM,
+        program: Some(program),
+        why,
+        tests,
     }
 }
 
 /// Those of a suite.
-pub(super) fn of(suite: &str) -> impl Iterator<Item = &'static LeftOut> {
-    LEFT_OUT.iter().filter(move |test| test.suite == suite)
+pub(super) fn of(suite: &str) -> impl Iterator<Item = LeftOut> {
+    let groups = LEFT_OUT.iter().filter(move |group| group.suite == suite);
+    groups.flat_map(|group| {
+        group.tests.iter().map(|test| LeftOut {
+            program: group.program,
+            test,
+            why: group.why,
+        })
+    })
+}
+
+/// Those that a test program of a suite leaves out.
+pub(super) fn of_program(suite: &str, program: &str) -> impl Iterator<Item = LeftOut> {
+    of(suite).filter(move |test| test.program.is_none_or(|its| its == program))
 }
 
 #[cfg(test)]
 mod checks {
     use super::*;
+    use crate::{test_programs, workspace};
 
     /// The test runner leaves out each test whose name contains that of a listed one.
     #[test]
     fn no_name_is_part_of_another_and_each_has_a_reason() {
-        for (number, one) in LEFT_OUT.iter().enumerate() {
-            assert!(one.why.len() > 10, "{one:?}");
-            for other in &LEFT_OUT[number + 1..] {
-                let is_same = one.suite == other.suite;
-                assert!(
-                    !is_same || !one.test.contains(other.test),
-                    "{one:?}, {other:?}"
-                );
-                assert!(
-                    !is_same || !other.test.contains(one.test),
-                    "{one:?}, {other:?}"
-                );
+        for suite in ["sys", "large pages", "interpreter"] {
+            let all: Vec<_> = of(suite).collect();
+            for (number, one) in all.iter().enumerate() {
+                assert!(one.why.len() > 10, "{one:?}");
+                for other in &all[number + 1..] {
+                    let is_same = one.program == other.program;
+                    assert!(
+                        !is_same || !one.test.contains(other.test),
+                        "{one:?}, {other:?}"
+                    );
+                    assert!(
+                        !is_same || !other.test.contains(one.test),
+                        "{one:?}, {other:?}"
+                    );
+                }
             }
         }
+        assert!(LEFT_OUT.iter().all(|group| of(group.suite).count() > 0));
+    }
+
+    #[test]
+    fn the_named_programs_exist() {
+        let programs = test_programs::names_in(&workspace::root().join("tools/baton"));
+        for test in of("interpreter") {
+            let program = test.program.expect("each names its program");
+            assert!(programs.iter().any(|name| name == program), "{program}");
+        }
+    }
+
+    #[test]
+    fn a_program_leaves_out_its_own_tests_and_those_of_the_whole_suite() {
+        let all = of("interpreter").count();
+        let of_attach = of_program("interpreter", "attach").count();
+        assert!(0 < of_attach && of_attach < all);
+        assert_eq!(of_program("interpreter", "tour").count(), 0);
+        assert_eq!(of_program("sys", "stacks").count(), of("sys").count());
     }
 }
