@@ -209,24 +209,29 @@ fn readline() {
 
 #[test]
 fn sql_odbc() {
-    let driver = "/usr/lib/x86_64-linux-gnu/odbc/libsqlite3odbc.so";
+    let copyright = "/usr/share/doc/libsqliteodbc/copyright";
     if is_installed("luasql.odbc", "lua-sql-odbc")
         && is_installed("luasql.sqlite3", "lua-sql-sqlite3")
-        && is_file(driver, "libsqliteodbc")
+        && is_file(copyright, "libsqliteodbc")
     {
+        // The interpreters may be built for different architectures.
+        let drivers = ["x86_64", "aarch64"].map(|name| format!("/usr/lib/{name}-linux-gnu/odbc"));
         behaves_the_same("sql_odbc", |run| {
             let dir = run.scratch().to_path_buf();
             let sources: String = (1..=4)
                 .map(|copy| {
                     format!(
-                        "[copy{copy}]\nDriver={driver}\nDatabase={}/copy{copy}.database\n",
+                        "[copy{copy}]\nDriver=SQLite\nDatabase={}/copy{copy}.database\n",
                         dir.display()
                     )
                 })
                 .collect();
-            std::fs::write(dir.join("odbc.ini"), sources)
-                .expect("the run's directory can be written to");
-            run.env("ODBCINI", dir.join("odbc.ini"))
+            let written = "the run's directory can be written to";
+            std::fs::write(dir.join("odbc.ini"), sources).expect(written);
+            let driver = "[SQLite]\nDriver=libsqlite3odbc.so\n";
+            std::fs::write(dir.join("odbcinst.ini"), driver).expect(written);
+            run.env("LD_LIBRARY_PATH", drivers.join(":"))
+                .env("ODBCINI", dir.join("odbc.ini"))
                 .env("ODBCSYSINI", dir)
         });
     }

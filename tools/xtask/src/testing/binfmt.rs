@@ -10,8 +10,35 @@ use std::process::Command;
 
 use crate::dist::target::Target;
 
-/// A shell script. Its arguments are the registration, and the command with its arguments.
+/// A shell script that runs its arguments in a user namespace with a mount namespace.
+///
+/// For root, the namespace has all users of this one, as tests start servers as other users. It is
+/// made by a process that only waits: its maps must be written from outside. Another user can map
+/// itself only, and sees itself as root.
+const ENTER: &str = r#"
+if [ "$(id -u)" != 0 ]; then
+    exec unshare --user --map-root-user --mount "$@"
+fi
+unshare --user sleep 60 &
+holder=$!
+until [ "$(readlink /proc/$holder/ns/user)" != "$(readlink /proc/$$/ns/user)" ]; do
+    kill -0 $holder || exit 125
+    sleep 0.01
+done
+for kind in uid gid; do
+    read -r first _ count <"/proc/$$/${kind}_map"
+    echo "$first $first $count" >"/proc/$holder/${kind}_map" || exit 125
+done
+exec 3<"/proc/$holder/ns/user"
+kill $holder
+wait $holder
+exec nsenter --user=/proc/self/fd/3 unshare --mount "$@"
+"#;
+
+/// A shell script for inside. Its arguments are the registration, and the command with its
+/// arguments.
 const REGISTER: &str = r#"
+exec 3<&-
 place=/proc/sys/fs/binfmt_misc
 mount -t binfmt_misc binfmt_misc "$place" && printf %s "$1" >"$place/register" || {
     echo "cannot register an emulator: this needs Linux 6.7 with CONFIG_BINFMT_MISC" >&2
@@ -22,11 +49,11 @@ exec "$@"
 "#;
 
 /// The same command, in a user namespace in which the kernel runs the target's programs under the
-/// emulator at this absolute path. It sees its user as root.
+/// emulator at this absolute path.
 pub(super) fn with_emulator(target: &Target, emulator: &str, command: &Command) -> Command {
-    let mut wrapped = Command::new("unshare");
+    let mut wrapped = Command::new("sh");
     wrapped
-        .args(["--user", "--map-root-user", "--mount"])
+        .args(["-c", ENTER, "sh"])
         .args(["sh", "-c", REGISTER, "sh"])
         .arg(registration(target, emulator))
         .arg(command.get_program())

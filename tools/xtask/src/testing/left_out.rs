@@ -118,14 +118,6 @@ const LEFT_OUT: &[LeftOutGroup] = &[
         &["a_system_that_refuses_a_copy_is_named"],
     ),
     of_baton(
-        "attach_rights",
-        ONE_USER,
-        &[
-            "another_user_is_refused",
-            "root_attaches_to_the_program_of_another_user",
-        ],
-    ),
-    of_baton(
         "attach_top",
         TERMINALS,
         &[
@@ -182,28 +174,6 @@ const LEFT_OUT: &[LeftOutGroup] = &[
         &["a_child_of_fork_has_only_the_process_that_forked"],
     ),
     of_baton(
-        "packages",
-        ONE_USER,
-        &[
-            "fifty_processes_wait_for_postgresql_at_the_same_time",
-            "ldap",
-            "network::postgres::a_killed_process_ends_when_its_query_has",
-            "network::postgres::a_statement_timeout_ends_the_query_of_its_connection_only",
-            "network::postgres::many_processes_connect_and_ask_at_once",
-            "network::redis::a_message_reaches_all_subscribers",
-            "network::redis::a_process_that_waits_for_the_server_can_be_killed",
-            "network::redis::a_timeout_ends_the_wait_of_its_process_only",
-            "network::redis::many_processes_use_the_server_at_once",
-            "network::redis::transactions_go_on_beside_each_other",
-            "network::redis::waiting_for_an_element_stops_no_process",
-            "network::smtp::a_large_message_stops_no_process",
-            "network::smtp::a_process_that_waits_for_a_silent_server_can_be_killed_or_times_out",
-            "network::smtp::many_processes_send_at_once",
-            "sql_mysql_and_dbi_mysql",
-            "sql_postgres_and_dbi_postgresql",
-        ],
-    ),
-    of_baton(
         "worked_cases",
         COPIES,
         &["the_sessions_that_grow_are_kept_by_listeners"],
@@ -228,8 +198,6 @@ const FILTERS: &str = "qemu has no seccomp(2)";
 const OWN_THREAD: &str = "qemu has a thread of its own, so a program never has one thread only";
 
 const TERMINALS: &str = "qemu does not know the ioctl that asks for a terminal's modes (ENOSYS)";
-
-const ONE_USER: &str = "the emulator is registered in a user namespace, which has one user only";
 
 /// Tests of a test program of the interpreter.
 const fn of_baton(
