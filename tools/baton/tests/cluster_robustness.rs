@@ -6,7 +6,7 @@
 mod harness;
 
 use harness::nats::Server;
-use harness::{Started, baton};
+use harness::{Started, baton, program};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -76,7 +76,9 @@ fn no_job_is_lost_while_workers_and_the_server_are_killed() {
         return;
     };
     let jobs = usize::try_from(number(JOBS, 2000)).expect("a number of jobs");
-    let interval = Duration::from_millis(number(INTERVAL, 50));
+    // A worker needs time for a job between its start and its end.
+    let usual = if program::is_emulated() { 2000 } else { 50 };
+    let interval = Duration::from_millis(number(INTERVAL, usual));
     let file = server.directory().join("done");
     let (url, mut done) = (server.url(), Done::of(&file, jobs));
     let began = Instant::now();

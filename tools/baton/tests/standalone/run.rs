@@ -44,6 +44,8 @@ pub(crate) fn clean(command: &mut Command) -> &mut Command {
     command
         .env_clear()
         .env("PATH", env::var_os("PATH").unwrap_or_default())
+        // Where an emulator looks for the program's libraries.
+        .envs(env::vars_os().filter(|(name, _)| name == "QEMU_LD_PREFIX"))
         .env("LC_ALL", "C")
         .env("TERM", "dumb")
         .env("INPUTRC", "/dev/null")

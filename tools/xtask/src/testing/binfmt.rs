@@ -31,7 +31,7 @@ for kind in uid gid; do
 done
 exec 3<"/proc/$holder/ns/user"
 kill $holder
-wait $holder
+wait $holder 2>/dev/null
 exec nsenter --user=/proc/self/fd/3 unshare --mount "$@"
 "#;
 

@@ -134,6 +134,11 @@ const LEFT_OUT: &[LeftOutGroup] = &[
         ],
     ),
     of_baton(
+        "cluster_failures",
+        FORKED,
+        &["a_forks_child_has_a_closed_connection_and_its_parent_goes_on"],
+    ),
+    of_baton(
         "concurrency_ffi",
         OWN_THREAD,
         &[

@@ -215,7 +215,9 @@ end
 
 function case.real_time_signals_have_names_too()
   local signals = process.signals("RTMIN+1", "RTMAX-2", "RTMIN")
-  check.that(os.execute("kill -s RTMIN+1 " .. ffi.C.getpid()))
+  -- Not by another program: an emulator may number these signals in its own way.
+  ffi.cdef "int __libc_current_sigrtmin(void);"
+  check.equal(ffi.C.raise(ffi.C.__libc_current_sigrtmin() + 1), 0)
   check.equal(signals:receive(), "RTMIN+1")
 end
 
