@@ -174,9 +174,24 @@ const LEFT_OUT: &[LeftOutGroup] = &[
         ],
     ),
     of_baton(
+        "inspecting",
+        COPIES,
+        &["files_are_written_by_their_suffix"],
+    ),
+    of_baton(
         "modules",
         FORKED,
         &["a_child_of_fork_has_only_the_process_that_forked"],
+    ),
+    of_baton(
+        "out_of_memory",
+        "qemu needs 128 MiB of address space, more than this test leaves a program",
+        &["finalizers_get_what_little_memory_is_left"],
+    ),
+    of_baton(
+        "vms_program",
+        FORKED,
+        &["a_forks_child_has_one_vm_and_can_start_others"],
     ),
     of_baton(
         "worked_cases",

@@ -21,7 +21,7 @@ function case.booleans_and_floating_point_numbers_go_in_and_out()
   check.equal(subject.subject_half(3), 1.5)
   check.equal(subject.subject_longer(1.5), 2.5)
   check.equal(subject.subject_weigh(1, 2.5, 3.25, 4), 1286.5)
-  check.equal(ffi.fn("double sqrt(double)", ffi.load "m")(2), math.sqrt(2))
+  check.equal(ffi.fn("double sqrt(double)", ffi.load "libm.so.6")(2), math.sqrt(2))
 end
 
 function case.enumerations_take_names()
