@@ -213,7 +213,7 @@ fn a_thousand_random_trees_of_supervisors_do_what_the_rules_say() {
         .arg("--simulate")
         .arg("1-1000")
         .script("service/random_trees.lua");
-    run.patiently(2)
+    run.patiently(10)
         .run()
         .succeeds()
         .wrote("")

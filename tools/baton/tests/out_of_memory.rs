@@ -5,7 +5,7 @@
 
 mod harness;
 
-use harness::{Run, baton_path, program};
+use harness::{Run, baton_path};
 use std::path::Path;
 
 /// Runs `out_of_memory.lua` with a limit on its address space, in KiB.
@@ -24,19 +24,11 @@ fn fills_memory(kind: &str, limit: u32) {
     );
 }
 
-/// An emulator needs 128 MiB for itself.
-fn usual_limit() -> u32 {
-    match program::is_emulated() {
-        true => 400_000,
-        false => 100_000,
-    }
-}
-
 macro_rules! kinds {
     ($($kind:ident),+ $(,)?) => {
         $(#[test]
         fn $kind() {
-            fills_memory(stringify!($kind), usual_limit());
+            fills_memory(stringify!($kind), 100_000);
         })+
 
         const KINDS: &[&str] = &[$(stringify!($kind)),+];

@@ -103,7 +103,7 @@ fn other_seeds_give_other_runs() {
 fn a_thousand_random_programs_keep_their_invariants() {
     let outcome = simulated("1-1000")
         .script(RANDOM_PROGRAM)
-        .patiently(3)
+        .patiently(10)
         .run();
     outcome
         .succeeds()

@@ -311,7 +311,7 @@ fn wrong_details_of_the_question_are_refused() {
 #[test]
 fn a_flight_has_the_last_seconds_and_no_more() {
     let program = ready(&format!(
-        "process.params.flight = 0.5 {BUSY} process.sleep(2)"
+        "process.params.flight = 0.5 {BUSY} process.sleep(4)"
     ));
     let directory = directory();
     let file = directory.path().join("x.pftrace");
@@ -322,8 +322,8 @@ fn a_flight_has_the_last_seconds_and_no_more() {
     let answer: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     let summary = &answer["summary"];
     assert_eq!(summary["lost"], 0, "{answer:#}");
-    // It has run for two seconds. Half a second is kept, and what happens while that is read.
-    assert!(summary["seconds"].as_f64() < Some(1.9), "{answer:#}");
+    // It has run for four seconds. Half a second is kept, and what happens while that is read.
+    assert!(summary["seconds"].as_f64() < Some(3.9), "{answer:#}");
     let trace = Trace::read(&file);
     assert!(!with(&trace, "client #3", "sleeps").is_empty());
 }

@@ -159,7 +159,7 @@ pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
         let command = |(suite, program): &ProgramRun<'_>| {
             let mut tests = program.command();
             tests
-                .args(arguments(suite, &program.target, wish.is_quick))
+                .args(arguments(suite, &program.target, wish))
                 .args(wish.for_runners)
                 .env(super::SKIPPED_LIST, &skipped.file)
                 .env(super::READERS, workspace::target_directory("readers"))
@@ -309,13 +309,13 @@ fn for_target<'a>(command: &'a mut Command, target: &Target) -> &'a mut Command 
 }
 
 /// The arguments of one of a suite's test programs.
-fn arguments(suite: &EmulatedSuite, program: &str, is_quick: bool) -> Vec<&'static str> {
-    let parts = suite.quick_skips.iter().filter(|_| is_quick).copied();
-    left_out::of_program(suite.name, program)
-        .map(|test| test.test)
-        .chain(parts)
-        .flat_map(|test| ["--skip", test])
-        .collect()
+fn arguments(suite: &EmulatedSuite, program: &str, wish: EmulatedRun<'_>) -> Vec<&'static str> {
+    let parts = suite.quick_skips.iter().filter(|_| wish.is_quick).copied();
+    let names = left_out::of_program(suite.name, program).map(|test| test.test);
+    let skips = names.chain(parts.clone()).flat_map(|test| ["--skip", test]);
+    // Whole names, so that a test is not left out because its name contains that of another.
+    let has_whole_names = parts.count() == 0 && wish.for_runners.is_empty();
+    skips.chain(has_whole_names.then_some("--exact")).collect()
 }
 
 /// The sums of each suite, in the order of [`SUITES`].
