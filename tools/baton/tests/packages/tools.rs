@@ -41,7 +41,15 @@ fn luarocks_builds_a_rock_with_a_c_module_that_can_be_required() {
         })
     };
     let include = "LUA_INCDIR=/usr/include/lua5.4";
-    let Some(made) = luarocks(&["make", &rockspec.to_string_lossy(), include]) else {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "gcc".to_owned());
+    let with = ["CC", "LD"].map(|name| format!("{name}={compiler}"));
+    let Some(made) = luarocks(&[
+        "make",
+        &rockspec.to_string_lossy(),
+        include,
+        &with[0],
+        &with[1],
+    ]) else {
         return;
     };
     assert!(

@@ -21,6 +21,9 @@ pub(crate) mod signals;
 /// The time limit of a program; one that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// An environment variable: where an emulator looks for what the program opens.
+const EMULATORS_ROOT: &str = "QEMU_LD_PREFIX";
+
 /// The program under test.
 pub(crate) fn baton() -> &'static Path {
     program::path()
@@ -29,8 +32,12 @@ pub(crate) fn baton() -> &'static Path {
 /// The program to compare with. If it is missing, the test reports that and compares nothing; in CI
 /// it fails.
 pub(crate) fn reference() -> Option<PathBuf> {
+    // Under an emulator, one for the same architecture: some results are the processor's.
+    let emulated = env::var_os(EMULATORS_ROOT).map(|root| PathBuf::from(root).join("usr/bin"));
     let path = env::var_os("PATH")?;
-    let found = env::split_paths(&path)
+    let found = emulated
+        .into_iter()
+        .chain(env::split_paths(&path))
         .map(|directory| directory.join("lua5.4"))
         .find(|program| program.is_file());
     if found.is_none() {
@@ -44,8 +51,7 @@ pub(crate) fn clean(command: &mut Command) -> &mut Command {
     command
         .env_clear()
         .env("PATH", env::var_os("PATH").unwrap_or_default())
-        // Where an emulator looks for the program's libraries.
-        .envs(env::vars_os().filter(|(name, _)| name == "QEMU_LD_PREFIX"))
+        .envs(env::vars_os().filter(|(name, _)| name == EMULATORS_ROOT))
         .env("LC_ALL", "C")
         .env("TERM", "dumb")
         .env("INPUTRC", "/dev/null")

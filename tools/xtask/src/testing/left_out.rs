@@ -84,7 +84,7 @@ const LEFT_OUT: &[LeftOutGroup] = &[
     ),
     of_baton(
         "attach_clients",
-        "qemu 7.2 keeps 280 KiB of each thread that has ended, also in a program of ten lines",
+        ENDED_THREADS,
         &["a_thousand_attaches_in_a_row_leave_nothing_behind"],
     ),
     of_baton(
@@ -231,6 +231,11 @@ const LEFT_OUT: &[LeftOutGroup] = &[
         ],
     ),
     of_baton(
+        "vms",
+        ENDED_THREADS,
+        &["ending::nothing_is_left_of_five_hundred_vms"],
+    ),
+    of_baton(
         "vms_program",
         FORKED,
         &["a_forks_child_has_one_vm_and_can_start_others"],
@@ -257,6 +262,9 @@ const FORKED: &str = "qemu ends with an assertion where the child of a fork star
 
 const LITTLE_MEMORY: &str =
     "qemu ends with the program if a limit on address space leaves it no memory (ulimit -v)";
+
+const ENDED_THREADS: &str =
+    "qemu 7.2 keeps 280 KiB of each thread that has ended, also in a program of ten lines";
 
 const FILTERS: &str = "qemu has no seccomp(2)";
 

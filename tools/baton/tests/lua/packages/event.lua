@@ -4,7 +4,7 @@ local socket = require "socket"
 
 local function timers(t)
   local base, log, events = core.new(), {}, {}
-  for _, ms in ipairs { 20, 5, 10 } do
+  for _, ms in ipairs { 300, 5, 100 } do
     events[ms] = base:addevent(nil, core.EV_TIMEOUT, function()
       log[#log + 1] = ms
       return core.LEAVE
