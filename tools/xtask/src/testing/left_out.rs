@@ -231,6 +231,11 @@ const LEFT_OUT: &[LeftOutGroup] = &[
         ],
     ),
     of_baton(
+        "simulation_vms",
+        FORKED,
+        &["a_forks_child_starts_vms_of_its_own"],
+    ),
+    of_baton(
         "vms",
         ENDED_THREADS,
         &["ending::nothing_is_left_of_five_hundred_vms"],
