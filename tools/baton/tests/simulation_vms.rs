@@ -3,8 +3,9 @@
 
 mod harness;
 
-use harness::{Outcome, Run, baton};
+use harness::{Outcome, Run, baton, baton_path};
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 fn simulated(seeds: &str) -> Run {
@@ -63,6 +64,23 @@ fn the_same_seed_gives_the_same_run_twenty_times() {
     assert_eq!(program("3"), firsts[2]);
     let different: HashSet<_> = firsts.into_iter().collect();
     assert_eq!(different.len(), 3);
+}
+
+/// The program fills the pipe first. Its warnings come later, and allocate memory beside VMs.
+#[test]
+fn a_late_reader_of_stderr_changes_nothing() {
+    let stdout_of = |reader: &str| {
+        let line = format!("{{ \"$0\" \"$@\" 2>&1 >&3 | {{ {reader}; }} >&2; }} 3>&1");
+        let shell = Run::of(Path::new("/bin/sh")).arg("-c").arg(line);
+        let run = shell.arg(baton_path()).arg("--simulate").arg("1");
+        let outcome = run.script("simulation/vms/full_stderr.lua").run();
+        outcome.without_panic();
+        assert!(outcome.stderr.contains("was halted"), "{outcome}");
+        outcome.stdout
+    };
+    let at_once = stdout_of("cat");
+    assert!(at_once.lines().count() > 150, "{at_once}");
+    assert_eq!(stdout_of("sleep 0.5; cat"), at_once);
 }
 
 #[test]
