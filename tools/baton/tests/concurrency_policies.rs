@@ -197,16 +197,19 @@ fn a_long_piece_of_the_collectors_work_is_warned_of_by_name() {
 #[test]
 fn a_call_that_keeps_its_thread_from_others_is_warned_of() {
     for call in [
-        "kneader.until_told()",                 // gives way
-        "require('blocker').block_ms(3600000)", // was retaken
+        "kneader.until_told()",      // gives way
+        "blocker.block_ms(3600000)", // was retaken
     ] {
         warns(
             &format!(
                 "process.concurrent('kneader', 'concurrent')
                  process.concurrent('blocker', 'concurrent')
-                 local kneader = require 'kneader'
-                 process.spawn({{ thread = 'drawing', name = 'painter' }}, function() {call} end)
-                 process.sleep(0.01)
+                 local kneader, blocker, has_begun = require 'kneader', require 'blocker'
+                 process.spawn({{ thread = 'drawing', name = 'painter' }}, function()
+                   has_begun = true
+                   {call}
+                 end)
+                 repeat process.sleep(0.01) until has_begun
                  process.spawn({{ thread = 'drawing', name = 'printer' }}, print)
                  process.sleep(3600)"
             ),

@@ -5,6 +5,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+/// The directory of Lua's headers.
+pub(crate) const INCLUDE: &str = env!("BATON_LUA_INCLUDE");
+
 /// The directory of the compiled modules, each `name.so`.
 pub(crate) fn dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
@@ -38,11 +41,10 @@ fn build(source: &Path, target: &Path) {
         return;
     }
     let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
-    let include = option_env!("BATON_LUA_INCLUDE").unwrap_or("/usr/include/lua5.4");
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut compiler = Command::new(compiler);
     compiler
-        .args(["-O2", "-shared", "-fPIC", "-Wall", "-I", include, "-o"])
+        .args(["-O2", "-shared", "-fPIC", "-Wall", "-I", INCLUDE, "-o"])
         .arg(&fresh)
         .arg(source)
         .arg("-pthread");

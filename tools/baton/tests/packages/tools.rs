@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Outcome, Run, baton, peer};
+use crate::harness::{Outcome, Run, baton, modules, peer};
 
 /// luacheck's files are in the directory of Lua 5.1; all versions use the same ones.
 const LUACHECK_PATH: &str = "/usr/share/lua/5.1/?.lua;/usr/share/lua/5.1/?/init.lua;;";
@@ -40,16 +40,12 @@ fn luarocks_builds_a_rock_with_a_c_module_that_can_be_required() {
             run.in_dir(&dir).env("HOME", &dir)
         })
     };
-    let include = "LUA_INCDIR=/usr/include/lua5.4";
     let compiler = std::env::var("CC").unwrap_or_else(|_| "gcc".to_owned());
-    let with = ["CC", "LD"].map(|name| format!("{name}={compiler}"));
-    let Some(made) = luarocks(&[
-        "make",
-        &rockspec.to_string_lossy(),
-        include,
-        &with[0],
-        &with[1],
-    ]) else {
+    let include = format!("LUA_INCDIR={}", modules::INCLUDE);
+    let [compiler, linker] = ["CC", "LD"].map(|name| format!("{name}={compiler}"));
+    let variables = [include.as_str(), compiler.as_str(), linker.as_str()];
+    let rockspec = rockspec.to_string_lossy();
+    let Some(made) = luarocks(&[&["make", &rockspec], &variables[..]].concat()) else {
         return;
     };
     assert!(

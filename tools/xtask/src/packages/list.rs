@@ -38,11 +38,6 @@ pub(crate) const FOR_TESTS: &[Package] = &[
 /// The further packages that `cargo xtask test --all` needs.
 pub(crate) const FOR_ALL_TESTS: &[Package] = &[
     Package {
-        name: "liblua5.4-dev",
-        probe: Probe::File("/usr/include/lua5.4/lua.h"),
-        needed_by: "the tests of rocks that luarocks compiles",
-    },
-    Package {
         name: "pkg-config",
         probe: Probe::Program("pkg-config", "--version"),
         needed_by: "the tests of guests in C with the installed library",
