@@ -276,8 +276,9 @@ const LITTLE_MEMORY: &str =
 const ENDED_THREADS: &str =
     "qemu 7.2 keeps 280 KiB of each thread that has ended, also in a program of ten lines";
 
-const FORKED_BESIDE_OTHERS: &str = "the test starts programs from several threads at once, and a child of qemu's fork can wait for \
-     ever for a lock that another thread had";
+const FORKED_BESIDE_OTHERS: &str =
+    "the test starts programs from several threads at once, and a child of qemu's fork can wait \
+     for ever for a lock that another thread had";
 
 const FILTERS: &str = "qemu has no seccomp(2)";
 
