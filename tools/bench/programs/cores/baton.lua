@@ -99,20 +99,23 @@ function parts.map(kind, seconds)
 end
 
 -- Repeats `run` with four times as many until it takes long enough, and prints the last one's
--- figures for each of its messages. `make` makes so many messages, and sends none.
+-- figures for each of its messages. `run` may return the CPU time of the other side, and that of
+-- its own sends if it does more. `make` makes as many messages as one run, and sends none.
 local function until_long(seconds, messages, run, make)
   run(1) -- The other VM has begun.
   local count = 1
   while true do
     local start, cpu, own = process.now(), os.clock(), thread_cpu()
-    local other = run(count)
+    local wakes = process.stats().wakes
+    local other, sends = run(count)
     local elapsed, each = process.now() - start, count * messages / 1e6
     if elapsed >= tonumber(seconds) then
       local figures = {
         us = elapsed / each,
         cpu_us = (os.clock() - cpu) / each,
-        sender_us = (thread_cpu() - own) / each,
+        sender_us = (sends or thread_cpu() - own) / each,
         receiver_us = other and other / each,
+        wakes = (process.stats().wakes - wakes) / each / 1e6,
       }
       if make then
         own = thread_cpu()
@@ -163,6 +166,23 @@ function parts.message(way, kind, bytes, seconds, heap)
         there:send(create(i))
         back:receive()
       end
+    end)
+  elseif way == "turns" then
+    -- The other VM receives when all of a turn are in the channel, so no message wakes it.
+    local counts, turn = vm.channel(), 50
+    assert(vm.spawn(receive, there, back, counts))
+    until_long(seconds, turn, function(count)
+      local other, sends = 0, 0
+      for _ = 1, count do
+        local start = thread_cpu()
+        for i = 1, turn do there:send(create(i)) end
+        sends = sends + thread_cpu() - start
+        counts:send(turn)
+        other = other + back:receive()
+      end
+      return other, sends
+    end, function(count)
+      for i = 1, count * turn do create(i) end
     end)
   else
     local counts = vm.channel()

@@ -135,6 +135,12 @@ pub(super) struct EmulatedRun<'a> {
 /// Runs the suites.
 pub(super) fn run(triple: &str, wish: EmulatedRun<'_>) -> Outcome {
     let target = emulated(triple)?;
+    if !wish.is_quick && output(Command::new("id").arg("-u"))?.trim() != "0" {
+        return Err(format!(
+            "test --target {triple}: the interpreter's tests start servers as other users: run it \
+             as root, or with --quick"
+        ));
+    }
     install(triple, wish.is_quick)?;
     add_target(triple)?;
     let root = root_for(target, wish.is_quick)?;
