@@ -85,10 +85,15 @@ fn bytes_by_line(program: &Started, seconds: &str) -> HashMap<i64, f64> {
     bytes
 }
 
+/// For how long so many samples come that chance moves no share by more than a point.
+fn enough_seconds() -> &'static str {
+    if program::is_emulated() { "120" } else { "5" }
+}
+
 #[test]
 fn known_shares_are_found_within_two_points() {
     let program = ready(SHARES);
-    let outcome = profile(&program, &["-d", "5", "--json"]);
+    let outcome = profile(&program, &["-d", enough_seconds(), "--json"]);
     program.signal_until_it_ends("KILL");
     outcome.succeeds();
     let summary = summary(&outcome);
@@ -129,9 +134,7 @@ fn each_line_gets_its_own_bytes() {
            sum = sum + i
          end",
     );
-    // So many samples that chance moves no share by more than a point.
-    let seconds = if program::is_emulated() { "120" } else { "5" };
-    let found = bytes_by_line(&program, seconds);
+    let found = bytes_by_line(&program, enough_seconds());
     program.signal_until_it_ends("KILL");
     // On 64-bit machines: a table 56 bytes, a place in an array 16, a node 24; a long string 25 and
     // its bytes; a closure with an upvalue 40. The array grows from 2 places to 4, and to 8.
@@ -222,7 +225,7 @@ fn two_profiles_at_once_see_the_same() {
     second.succeeds();
     assert!(share(&summary(&second), "sixty") > 50.0);
     // And a later one sees anew.
-    let third = profile(&program, &["-d", "1", "--json"]);
+    let third = profile(&program, &["-d", "3", "--json"]);
     program.signal_until_it_ends("KILL");
     third.succeeds();
     assert!(share(&summary(&third), "sixty") > 50.0);

@@ -17,12 +17,12 @@ const SHARES: &str = "
       local until_then, sum = clock() + ms / 1000, 0
       while clock() < until_then do for i = 1, 200 do sum = sum + i end end
     end
-    local function sixty() blocker.burn_ms(30) return 1 end
-    local function thirty() coroutine.wrap(function() burn(15) end)() return 1 end
+    local function sixty() blocker.burn_ms(90) return 1 end
+    local function thirty() coroutine.wrap(function() burn(45) end)() return 1 end
     local function ten()
       local done
       table.sort({ 1, 2 }, function(a, b)
-        if not done then done = true burn(5) end
+        if not done then done = true burn(15) end
         return a < b
       end)
       return 1

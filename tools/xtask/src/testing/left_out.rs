@@ -174,6 +174,7 @@ const LEFT_OUT: &[LeftOutGroup] = &[
             "children::a_retaken_call_may_fork_while_the_others_sleep",
             "children::a_retaken_call_may_fork_while_the_owner_cannot_be_preempted",
             "children::a_retaken_call_may_fork_while_the_owner_is_out",
+            "children::fifty_forks_in_a_row_beside_loops_and_calls",
             "children::many_processes_fork_at_once",
             "children::the_child_can_do_everything",
             "children::the_child_of_an_idle_program_can_do_everything",
