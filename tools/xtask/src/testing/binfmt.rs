@@ -71,8 +71,7 @@ pub(super) fn with_emulator(target: &Target, emulator: &str, command: &Command) 
 }
 
 /// What the kernel is told: which first bytes of a file it compares under which mask, and the
-/// emulator. The flag `P` keeps the name under which a program was started (`argv[0]`). With `C`, a
-/// program gets the rights that its own file gives it (setuid), and not those of the emulator.
+/// emulator. The flag `P` keeps the name under which a program was started (`argv[0]`).
 ///
 /// The bytes are the header of an ELF file (elf(5)): 64 bits, little-endian, any system, a program
 /// at a fixed place or at any, and the machine.
@@ -83,7 +82,7 @@ fn registration(target: &Target, emulator: &str) -> String {
     );
     let mask = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff";
     let name = target.architecture;
-    format!(":baton-{name}:M::{magic}:{mask}:{emulator}:PC")
+    format!(":baton-{name}:M::{magic}:{mask}:{emulator}:P")
 }
 
 #[cfg(test)]
@@ -102,7 +101,7 @@ mod checks {
             "{line}"
         );
         assert!(line.contains(r"\x02\x00\xb7\x00:\xff"), "{line}");
-        assert!(line.ends_with(":/usr/bin/qemu-aarch64:PC"), "{line}");
+        assert!(line.ends_with(":/usr/bin/qemu-aarch64:P"), "{line}");
         // The kernel takes at most 1920 bytes.
         assert!(line.len() < 1920);
     }

@@ -186,6 +186,11 @@ const LEFT_OUT: &[LeftOutGroup] = &[
     ),
     of_baton("inspecting", COPIES, &["files_are_written_by_their_suffix"]),
     of_baton(
+        "metrics_served",
+        OWN_RIGHTS,
+        &["a_setuid_program_ignores_the_variable"],
+    ),
+    of_baton(
         "modules",
         FORKED,
         &["a_child_of_fork_has_only_the_process_that_forked"],
@@ -283,6 +288,9 @@ const FORKED_BESIDE_OTHERS: &str = "a child of qemu's fork can wait for ever for
 
 const OUTSIDE_ROOT: &str = "qemu 7.2 does not look in its root for what faccessat(2) asks for, so \
                             unixODBC finds no driver";
+
+const OWN_RIGHTS: &str = "an emulated program has no rights of its file (setuid); with the flag C \
+                          of binfmt_misc it has, but then a closed stdin is the file";
 
 const FILTERS: &str = "qemu has no seccomp(2)";
 
