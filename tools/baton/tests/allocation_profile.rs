@@ -183,7 +183,8 @@ fn a_growing_stack_is_counted_where_it_grows() {
            deep()
          end",
     );
-    let outcome = profile(&program, &["-d", "2", "--json"]);
+    let seconds = if program::is_emulated() { "30" } else { "2" };
+    let outcome = profile(&program, &["-d", seconds, "--json"]);
     program.signal_until_it_ends("KILL");
     outcome.succeeds();
     let summary = summary(&outcome);

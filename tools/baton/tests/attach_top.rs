@@ -7,6 +7,7 @@ use harness::observed::{self, assert_has};
 use harness::screen::OnTerminal;
 use harness::{Outcome, Run, Started, baton_path};
 use serde_json::Value;
+use std::io::Read;
 use std::num::NonZeroU16;
 use std::process::Command;
 
@@ -204,7 +205,9 @@ fn a_program_that_ends_ends_the_printed_tables() {
         ])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
-    let printing = command.spawn().expect("it starts");
+    let mut printing = command.spawn().expect("it starts");
+    let tables = printing.stdout.as_mut().expect("it is piped");
+    tables.read_exact(&mut [0]).expect("it has attached");
     std::thread::sleep(std::time::Duration::from_millis(300)); // between two tables, or in one
     let pid = program.pid();
     program.write_stdin("\n");
