@@ -129,6 +129,11 @@ const LEFT_OUT: &[LeftOutGroup] = &[
     ),
     of_baton(
         "attach_top",
+        OWN_THREAD,
+        &["a_program_that_ends_ends_the_printed_tables"],
+    ),
+    of_baton(
+        "attach_top",
         TERMINALS,
         &[
             "a_process_is_killed_beside_a_foreign_call",
