@@ -343,7 +343,7 @@ fn the_state_is_closed_while_a_call_that_uses_a_file_is_left_behind() {
     let outcome = baton()
         .process_code(
             "warn '@on'
-             local file = io.popen('exec sleep 30 >&- 2>&-', 'w')
+             local file = io.popen('exec sleep 5 >&- 2>&-', 'w')
              process.spawn({ daemon = true }, function() file:write(('x'):rep(1000000)) end)
              process.sleep(0.3)
              last = setmetatable({}, { __gc = function()

@@ -58,8 +58,8 @@ const NOTES: [&str; 5] = [
      on. Both may run the two sides on one native thread, and do not tell their CPU times apart. \
      An interpreter of Python looks at an empty queue every 10 ms.",
     "The times include making each message. What that takes alone is measured afterwards.",
-    "In turns, one side sends 50 messages, and then the other one receives them. So no message \
-     wakes a VM, and the CPU times are those of the 50 calls.",
+    "In turns, one side sends 50 messages, and then the other one receives them. No message \
+     wakes a VM, only each turn does. The CPU times are those of the 50 calls.",
     "To and fro, both sides do the same, and the CPU time is that of one of them for each message.",
 ];
 
