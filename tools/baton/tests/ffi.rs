@@ -54,6 +54,7 @@ cases! {
     mod calls from "ffi/calls.lua":
         integers_of_all_widths_go_in_and_out,
         booleans_and_floating_point_numbers_go_in_and_out,
+        a_library_is_found_by_its_short_name,
         enumerations_take_names,
         structures_and_unions_go_by_value,
         more_arguments_than_registers_are_passed,

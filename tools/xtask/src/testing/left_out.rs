@@ -167,6 +167,11 @@ const LEFT_OUT: &[LeftOutGroup] = &[
         &["the_definitions_of_inspect_have_its_names"],
     ),
     of_baton(
+        "ffi",
+        "libm.so is a file for development, which the emulator's root does not have",
+        &["calls::a_library_is_found_by_its_short_name"],
+    ),
+    of_baton(
         "forking",
         FORKED,
         &[

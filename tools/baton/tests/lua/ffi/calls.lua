@@ -24,6 +24,11 @@ function case.booleans_and_floating_point_numbers_go_in_and_out()
   check.equal(ffi.fn("double sqrt(double)", ffi.load "libm.so.6")(2), math.sqrt(2))
 end
 
+-- Its file may be a linker script.
+function case.a_library_is_found_by_its_short_name()
+  check.equal(ffi.fn("double sqrt(double)", ffi.load "m")(2), math.sqrt(2))
+end
+
 function case.enumerations_take_names()
   check.equal(subject.subject_next_colour "RED", 5)
   check.equal(subject.subject_next_colour(5), 6)
