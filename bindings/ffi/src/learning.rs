@@ -38,19 +38,6 @@ pub enum Choice {
     Move,
 }
 
-impl Choice {
-    /// The choice on a thread that holds foreign frames of other processes, such as a callback that
-    /// sleeps. These processes can continue only there, and would wait for a long call. So only
-    /// functions known to be short are called there. All other calls are offloaded, first calls
-    /// included.
-    pub fn on_needed_thread(self) -> Choice {
-        match self {
-            Choice::Stay => Choice::Stay,
-            Choice::StayAndMeasure | Choice::Try | Choice::Move => Choice::Move,
-        }
-    }
-}
-
 /// A share of the calls, in units of 1/65536.
 type Share = u32;
 const ONE: Share = 1 << 16;
@@ -350,17 +337,6 @@ mod tests {
         assert_eq!(policy.choose(), Choice::Stay);
         assert_eq!(Policy::Declared(Class::Long).choose(), Choice::Move);
         assert_eq!(Policy::default().choose(), Choice::Try);
-    }
-
-    #[test]
-    fn a_thread_that_others_need_makes_only_calls_that_are_known_to_be_short() {
-        let mut policy = Policy::default();
-        assert_eq!(policy.choose().on_needed_thread(), Choice::Move, "unknown");
-        policy.measured(SHORT, WINDOW);
-        policy.measured(SHORT, WINDOW);
-        assert_eq!(policy.choose().on_needed_thread(), Choice::Stay);
-        let mut long = Policy::Declared(Class::Long);
-        assert_eq!(long.choose().on_needed_thread(), Choice::Move);
     }
 
     #[test]

@@ -38,6 +38,25 @@ cases! {
         by_require,
         beside_a_module_that_opens,
         beside_calls_that_need_new_threads;
+    mod kept from "foreign/kept.lua":
+        a_wait_beside_the_opening_of_a_fifo,
+        a_wait_beside_the_closing_of_a_command,
+        a_wait_beside_the_call_of_a_declared_module,
+        a_wait_beside_a_function_of_c_that_was_short_so_far,
+        variables_of_a_thread_beneath_a_callback_of_a_module,
+        variables_of_a_thread_beneath_a_callback_of_the_ffi,
+        variables_of_a_thread_are_not_set_by_others_calls,
+        a_lock_beneath_a_callback_is_waited_for_and_given_back,
+        a_recursive_lock_keeps_others_out,
+        preemption_in_a_callback_keeps_the_lock_too,
+        a_wait_of_the_main_process_in_a_callback,
+        home_is_used_again_when_the_frames_are_gone,
+        a_bound_process_goes_on_beside_a_wait_on_its_thread,
+        more_waits_than_threads_share_them,
+        one_thread_is_enough,
+        a_killed_one_gives_its_thread_back,
+        calls_beside_waits_are_not_counted_as_waits,
+        waits_in_callbacks_of_callbacks;
 }
 
 /// A daemon that prints a tick on stderr each millisecond.

@@ -9,10 +9,6 @@
 **                       not wait until the first call returns.
 **   known to be short   `skip` counts down, and nothing else happens. So a short call costs a
 **                       decrement and does not read the clock.
-**
-** A thread may hold foreign frames of other processes, such as a callback that sleeps. There, only
-** functions known to be short are called. All other calls are offloaded, first calls included:
-** otherwise those processes would wait for the call.
 */
 #include "ffi/inside.h"
 
@@ -41,7 +37,7 @@ static void await_thread(lua_State *L, struct baton_process *process) {
 
 static enum choice choose(struct ffi_function *function) {
   enum choice choice = (enum choice)baton_ffi_policy_choose(
-      function->policy, function->vm->vm->executor, function->ahead, &function->skip);
+      function->policy, function->ahead, &function->skip);
   function->ahead = function->skip;
   return choice;
 }

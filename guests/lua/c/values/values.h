@@ -139,7 +139,7 @@ void *baton_ffi_callback_new(const struct ffi_prepared *prepared, ffi_handler ha
 void baton_ffi_callback_free(void *callback);
 uint32_t baton_ffi_policy_begin(uint64_t *policy, int class);
 int baton_ffi_policy_choose(
-    uint64_t *policy, const void *executor, uint32_t skipped, uint32_t *skip);
+    uint64_t *policy, uint32_t skipped, uint32_t *skip);
 uint32_t baton_ffi_policy_measured(uint64_t *policy, uint64_t duration, uint64_t window);
 uint32_t baton_ffi_policy_retaken(uint64_t *policy, uint32_t skipped);
 void *baton_ffi_library_load(const char *name, size_t size, int global, char **message);

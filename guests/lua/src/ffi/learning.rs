@@ -3,7 +3,6 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use baton_core::vm::{Inside, Vm};
 use baton_ffi::learning::{Choice, Class, Policy};
 
 /// The size of a policy in the C half, in words: `FFI_POLICY_WORDS`.
@@ -40,23 +39,9 @@ unsafe extern "C" fn baton_ffi_policy_begin(policy: *mut Policy, class: c_int) -
 /// | 3 | stays and is measured, but is likely to take long |
 // SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_ffi_policy_choose(
-    policy: &mut Policy,
-    vm: &Vm,
-    skipped: u32,
-    skip: &mut u32,
-) -> c_int {
+extern "C" fn baton_ffi_policy_choose(policy: &mut Policy, skipped: u32, skip: &mut u32) -> c_int {
     policy.skipped(skipped);
-    let mut choice = policy.choose();
-    if choice != Choice::Stay {
-        // SAFETY: the C half calls this inside the VM.
-        let vm = unsafe { Inside::assume(vm) };
-        let carrier = vm.current_carrier();
-        if vm.sched(|sched| sched.is_pinned_to(carrier)) {
-            choice = choice.on_needed_thread();
-        }
-    }
-    match choice {
+    match policy.choose() {
         Choice::Stay => {
             *skip = policy.calls_to_skip();
             0

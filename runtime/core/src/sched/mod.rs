@@ -174,6 +174,8 @@ pub struct Scheduler<C> {
     deadlines: Deadlines,
     waiters: Waiters,
     carriers: Vec<carriers::Carrier>,
+    /// How many processes are pinned, to any carrier.
+    pinned_processes: u32,
     /// How many carriers have names.
     named_carriers: usize,
     /// Places of named carriers to which no process is bound any more. The executor takes them.
@@ -237,6 +239,7 @@ impl<C> Scheduler<C> {
             deadlines: Deadlines::new(),
             waiters,
             carriers: Vec::new(),
+            pinned_processes: 0,
             named_carriers: 0,
             unbound: Vec::new(),
             payloads: Vec::new(),

@@ -407,11 +407,21 @@ impl Inside<'_> {
         if let Some(jump) = jump {
             let (from, to) = jump.user_data();
             self.guest.switched(from, to);
+            let jump = self.around_foreign_frames(jump);
             // SAFETY: 1. and 2. as `Jump::new` demands: the scheduler knows one current process,
             // and the token says that only this thread decides. The VM lock made the last owner's
             // writes visible. 3. Invariant 8 of `ARCHITECTURE.md`.
             unsafe { jump.from.switch_to(jump.to) };
         }
+    }
+
+    /// As [`Inside::take`], from the loop of the owner's thread, which has decided that the process
+    /// runs on this thread.
+    pub(in crate::vm) fn take_from_loop(&self, jump: Jump) {
+        let (from, to) = jump.user_data();
+        self.guest.switched(from, to);
+        // SAFETY: as in `Inside::take`.
+        unsafe { jump.from.switch_to(jump.to) };
     }
 }
 
@@ -423,8 +433,33 @@ impl Inside<'_> {
         // SAFETY: as in `Jump::user_data`.
         let [from, to] = [jump.from, jump.to].map(|fiber| unsafe { fiber.argument() });
         self.guest.switched(Some(from), Some(to));
+        let jump = self.around_foreign_frames(jump);
         // SAFETY: as in `Inside::take`.
         unsafe { jump.from.switch_to(jump.to) };
+    }
+
+    /// The switch to make, after the guest has said whether the process that is left has foreign
+    /// frames. If they keep this thread from the process that was chosen, its thread's loop is
+    /// continued instead, which gives the VM to another thread.
+    #[inline(always)]
+    fn around_foreign_frames(&self, jump: Jump) -> Jump {
+        if self.with_inner(|inner| inner.sched.has_pinned()) {
+            return self.around_kept_thread(jump);
+        }
+        jump
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn around_kept_thread(&self, jump: Jump) -> Jump {
+        let (_, Some(to)) = jump.user_data() else {
+            return jump;
+        };
+        let Some(base) = self.with_inner(|inner| self.loop_if_kept(inner)) else {
+            return jump;
+        };
+        self.guest.switched(Some(to), None);
+        Jump { to: base, ..jump }
     }
 }
 

@@ -299,8 +299,6 @@ mod slow_reason {
     pub(super) const SIMULATED: u8 = 8;
     /// A process may have a slice deficit (see `switch/deficit.rs`).
     pub(super) const DEFICIT: u8 = 16;
-    /// The running process gives way in the middle of a foreign function (see `lock/in_call.rs`).
-    pub(super) const IN_CALL: u8 = 32;
     /// The VM is traced (see `ext/tracing.rs`).
     pub(super) const TRACED: u8 = 64;
     /// The time that a host gave may be used up (see `lock/stint.rs`). The monitor sets it.

@@ -145,6 +145,22 @@ impl<C> Scheduler<C> {
             .is_some_and(|carrier| carrier.pinned > 0)
     }
 
+    /// Whether a process other than `pid` has foreign frames on this carrier, or is out on it.
+    pub fn is_used_by_others(&self, carrier: CarrierId, pid: ProcessId) -> bool {
+        let Some(known) = self.known(carrier) else {
+            return false;
+        };
+        let own = u32::from(self.pinned(pid) == Some(carrier));
+        let is_occupied = self.occupant(carrier).is_some_and(|other| other != pid);
+        is_occupied || known.pinned > own
+    }
+
+    /// Whether some process has foreign frames on any carrier.
+    #[inline(always)]
+    pub fn has_pinned(&self) -> bool {
+        self.pinned_processes > 0
+    }
+
     /// Makes a process the occupant of a carrier: other processes that need the carrier are kept
     /// aside. The occupant before it is forgotten.
     pub fn occupy(&mut self, carrier: CarrierId, pid: ProcessId) {
@@ -323,6 +339,7 @@ impl<C> Scheduler<C> {
         self.carriers.clear();
         self.unbound.clear();
         self.named_carriers = 0;
+        self.pinned_processes = 0;
         self.change_pin(index, pin);
         self.change_pinned(index, pinned);
         self.attach(index);
@@ -353,12 +370,14 @@ impl<C> Scheduler<C> {
         if let Some(place) = old.and_then(|carrier| self.carrier_place(carrier)) {
             let carrier = &mut self.carriers[place];
             carrier.pinned -= 1;
+            self.pinned_processes -= 1;
             if carrier.returned == index {
                 carrier.returned = NIL;
             }
         }
         if let Some(place) = pinned.and_then(|carrier| self.carrier_place(carrier)) {
             self.carriers[place].pinned += 1;
+            self.pinned_processes += 1;
         }
     }
 

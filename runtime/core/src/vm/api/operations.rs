@@ -367,12 +367,17 @@ impl Inside<'_> {
     }
 
     /// Records that a process has foreign frames on its stack, or (`false`) has none any more. A
-    /// pinned process continues only on the thread of the caller.
+    /// pinned process continues only on the thread of the caller. While it waits, no other process
+    /// runs there. At the latest, the guest calls this when it is told of the switch
+    /// ([`Guest::switched`](crate::guest::Guest::switched)).
     pub fn set_pinned(&self, process: ProcessId, pinned: bool) {
         self.with_inner(|inner| {
             inner
                 .sched
-                .set_pinned(process, pinned.then_some(inner.carrier))
+                .set_pinned(process, pinned.then_some(inner.carrier));
+            if inner.carrier == crate::vm::HOME {
+                inner.settle_homebody();
+            }
         });
     }
 

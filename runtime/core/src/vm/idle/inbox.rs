@@ -173,7 +173,7 @@ impl Inside<'_> {
                             let from_home = inner.sched.occupant(HOME) == Some(process);
                             inner.sched.end_foreign(process);
                             if from_home {
-                                inner.home_is_out(process, false);
+                                inner.settle_homebody();
                             }
                             inner.wake_next_in_queue();
                             if inner.sched.kill_is_due(process) {

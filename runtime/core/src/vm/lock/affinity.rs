@@ -265,12 +265,14 @@ impl Vm {
 }
 
 impl Inner {
-    /// Notes that home goes out in a call of `process`, or has come back from it.
-    pub(in crate::vm) fn home_is_out(&mut self, process: ProcessId, out: bool) {
-        if let Some(homebody) = self.prefers_home
-            && homebody != process
-        {
-            self.sched.set_pin(homebody, (!out).then_some(HOME));
+    /// Makes the process that prefers home run there again, or elsewhere while another process is
+    /// out on home or has foreign frames there. To be called when that may have changed.
+    pub(in crate::vm) fn settle_homebody(&mut self) {
+        if let Some(homebody) = self.prefers_home {
+            let wanted = (!self.sched.is_used_by_others(HOME, homebody)).then_some(HOME);
+            if self.sched.pin(homebody) != wanted {
+                self.sched.set_pin(homebody, wanted);
+            }
         }
     }
 }

@@ -44,6 +44,8 @@ enum Waited<'vm> {
 ///
 /// - A call that was let in may be retaken and begin to block only after the next one.
 /// - Calls of bound processes are always let in.
+///
+/// Threads that are left to processes that wait (`lock/kept.rs`) do not count, up to as many again.
 const MOST_ABOVE_THE_BOUND: usize = 5;
 
 /// Stack of a native thread, in bytes. It runs the loop and the guest's hooks, never a process.
@@ -250,12 +252,9 @@ impl Vm {
             };
             entry.waiting = true;
             let granted = Arc::clone(&entry.granted);
-            let needed = entry.needed
-                || entry.is_named
-                || entry.is_kept
-                || entry.offloading != Offloading::None;
+            let stays = entry.needed || !entry.is_spare();
             self.note_waiting(me, !entry.is_kept);
-            if me == HOME || needed {
+            if me == HOME || stays {
                 state = granted.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
@@ -371,7 +370,8 @@ impl Vm {
         state: &mut LockState,
         bound: usize,
     ) -> Option<CarrierId> {
-        if state.live_threads() >= bound || !has_room_for_a_thread() {
+        let kept = state.kept_threads().min(self.most_kept_threads());
+        if state.live_threads() - kept >= bound || !has_room_for_a_thread() {
             return None;
         }
         let number = state

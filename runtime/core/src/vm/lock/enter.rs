@@ -300,9 +300,7 @@ impl Vm {
                 inner.trace_call(process, owner, self.guest.wording());
             }
             inner.note_left(process);
-            if owner == HOME {
-                inner.home_is_out(process, true);
-            }
+            inner.settle_homebody();
             if let Some(entry) = state.entry(owner) {
                 entry.out = Some(Outside { process, fiber });
                 entry.needed = inner.sched.is_pinned_to(owner);
@@ -315,9 +313,9 @@ impl Vm {
 impl Inside<'_> {
     /// Gives the VM from the calling thread's loop to the carrier `to`.
     pub(super) fn hand_over(self, to: CarrierId) {
-        let (me, needed) = self.owner_for_hand_over();
+        let me = self.owner_for_hand_over();
         let vm = self.vm;
-        self.hand_over_locked(&mut vm.lock_state(), me, needed, to);
+        self.hand_over_locked(&mut vm.lock_state(), me, to);
     }
 
     /// Gives the VM from the calling thread's loop to a thread that is reserved for no process.
@@ -325,25 +323,37 @@ impl Inside<'_> {
     /// # Errors
     /// The token: all of those threads are out.
     pub(super) fn make_room(self) -> Result<(), Self> {
-        let (me, needed) = self.owner_for_hand_over();
+        let me = self.owner_for_hand_over();
         let vm = self.vm;
         let mut state = vm.lock_state();
         match self.to_arc().nameless_carrier(&mut state) {
             Some(heir) => {
-                self.hand_over_locked(&mut state, me, needed, heir);
+                self.hand_over_locked(&mut state, me, heir);
                 Ok(())
             }
-            None => Err(self),
+            None => {
+                vm.counters.thread_bound_hits.increment();
+                Err(self)
+            }
         }
     }
 
-    fn owner_for_hand_over(&self) -> (CarrierId, bool) {
-        self.with_inner(|inner| (inner.carrier, inner.sched.is_pinned_to(inner.carrier)))
+    fn owner_for_hand_over(&self) -> (CarrierId, bool, bool) {
+        self.with_inner(|inner| {
+            let me = inner.carrier;
+            (me, inner.sched.is_pinned_to(me), self.is_kept(inner, me))
+        })
     }
 
-    fn hand_over_locked(self, state: &mut LockState, me: CarrierId, needed: bool, to: CarrierId) {
+    fn hand_over_locked(
+        self,
+        state: &mut LockState,
+        (me, needed, is_kept): (CarrierId, bool, bool),
+        to: CarrierId,
+    ) {
         if let Some(entry) = state.entry(me) {
             entry.needed = needed;
+            entry.is_kept = is_kept;
         }
         if state.entry(to).is_none() {
             crate::panics::broken("a process is bound to a thread that is gone");

@@ -2,7 +2,7 @@
 //! can run nowhere else.
 //!
 //! The owner notes held threads whenever it updates the hints. The time of the next report is one
-//! more deadline. A call that gives way in its middle (`lock/in_call.rs`) releases its thread for
+//! more deadline. A call that gives way in its middle (`lock/kept.rs`) releases its thread for
 //! short moments in which the others are not chosen. So a thread that was held a short time ago
 //! counts as held throughout.
 

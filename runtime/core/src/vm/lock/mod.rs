@@ -12,13 +12,13 @@
 //! | `held_threads.rs` | reports of calls that hold a thread for long |
 //! | `offload.rs` | calls that are known to be long: the caller moves to another thread |
 //! | `thread_queue.rs` | calls that wait for a thread, at the bound on threads |
-//! | `in_call.rs` | giving way in the middle of a foreign function |
+//! | `kept.rs` | threads that are left to one process, which waits with foreign frames on them |
 
 pub(super) mod affinity;
 pub(super) mod carriers;
 pub(super) mod enter;
 pub(super) mod held_threads;
-pub(super) mod in_call;
+pub(super) mod kept;
 pub(super) mod offload;
 pub(super) mod state;
 pub(super) mod stint;

@@ -36,8 +36,7 @@ pub(in crate::vm) struct CarrierEntry {
     pub(in crate::vm) needed: bool,
     /// Reserved for its bound processes (see `lock/affinity.rs`).
     pub(in crate::vm) is_named: bool,
-    /// Reserved for a process that has given way in the middle of a foreign function on it (see
-    /// `lock/in_call.rs`).
+    /// Left to a process that waits with foreign frames here (see `lock/kept.rs`).
     pub(in crate::vm) is_kept: bool,
 }
 
@@ -60,7 +59,7 @@ impl CarrierEntry {
 }
 
 impl CarrierEntry {
-    /// Whether the thread waits for the VM, and no process needs it.
+    /// Whether the thread waits for the VM, and is left to no process.
     fn is_free(&self) -> bool {
         self.waiting && self.offloading == Offloading::None && !self.is_kept
     }
@@ -107,6 +106,12 @@ impl LockState {
 
     pub(in crate::vm) fn live_threads(&self) -> usize {
         self.carriers.iter().flatten().count()
+    }
+
+    /// How many threads are left to processes that wait with foreign frames.
+    pub(super) fn kept_threads(&self) -> usize {
+        let all = self.carriers.iter().flatten();
+        all.filter(|entry| entry.is_kept && entry.waiting).count()
     }
 
     pub(in crate::vm) fn entry(&mut self, carrier: CarrierId) -> Option<&mut CarrierEntry> {

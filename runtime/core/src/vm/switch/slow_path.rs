@@ -5,7 +5,6 @@ use crate::recording::SwitchCause;
 use crate::sched::{CarrierId, Next, Preemption, ProcessId};
 use crate::trace::What;
 use crate::vm::inside::Jump;
-use crate::vm::slow_reason::IN_CALL;
 use crate::vm::{Context, HOME, Inner, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::Fiber;
@@ -59,9 +58,7 @@ impl Vm {
         };
         inner.record_left(from, to);
         let runs_hooks = inner.must_run_hooks(Some(from), to);
-        let stays_away =
-            runs_hooks || self.slow_reasons() & IN_CALL != 0 || self.must_end_stint(inner);
-        let to = to.filter(|_| !stays_away);
+        let to = to.filter(|_| !runs_hooks && !self.must_end_stint(inner));
         Some(self.plan_jump(inner, from, to))
     }
 
@@ -133,6 +130,7 @@ impl Vm {
     fn may_run_here(&self, inner: &Inner, pid: ProcessId) -> bool {
         match inner.sched.effective_carrier(pid) {
             Some(carrier) => carrier == inner.carrier,
+            None if self.is_kept_from(inner, pid) => false,
             None if inner.carrier == HOME => true,
             // Relaxed: a stale answer only delays the way home.
             None => {
@@ -168,6 +166,9 @@ impl Vm {
         };
         // Relaxed: a stale answer only delays the way home.
         let home_waits = inner.carrier != HOME && self.home_waits.load(Ordering::Relaxed);
+        let is_kept = |inner: &Inner, pid| {
+            inner.sched.is_named(inner.carrier) || self.is_kept_from(inner, pid)
+        };
         match chosen {
             Some(_) if self.stint_is_over(inner) => match inner.carrier {
                 HOME => BaseStep::Pause,
@@ -176,9 +177,7 @@ impl Vm {
             Some(pid) => match inner.sched.effective_carrier(pid) {
                 Some(carrier) if carrier != inner.carrier => BaseStep::HandOver(carrier),
                 None if home_waits || self.host_waits(inner) => BaseStep::HandOver(HOME),
-                None if inner.sched.is_named(inner.carrier) || inner.is_kept_for_another(pid) => {
-                    BaseStep::MakeRoom(pid)
-                }
+                None if is_kept(inner, pid) => BaseStep::MakeRoom(pid),
                 _ => BaseStep::Run(self.plan_run(inner, pid)),
             },
             None if home_waits => BaseStep::HandOver(HOME),
@@ -208,7 +207,7 @@ impl Inside<'_> {
     /// Continues a process from the loop of the owner's thread. Returns when a switch comes back to
     /// the loop.
     pub(in crate::vm) fn run_from_base(&self, jump: Jump) {
-        self.take(Some(jump));
+        self.take_from_loop(jump);
     }
 
     /// A safepoint: takes in posts and deadlines, and makes the calling process give way if it
@@ -364,7 +363,11 @@ impl Inside<'_> {
             if inner.tracer.is_some() {
                 inner.trace_end(me, self.guest.wording());
             }
+            let had_foreign_frames = inner.sched.pinned(me).is_some();
             inner.sched.exit_current();
+            if had_foreign_frames {
+                inner.settle_homebody();
+            }
             if context.is_forgotten_at_end {
                 inner.sched.forget(me);
             }
