@@ -2,6 +2,7 @@
 //! one, and clients on sockets beside one.
 
 mod beside;
+mod callbacks;
 mod postgres;
 
 use std::fs::OpenOptions;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, in_turn};
 use crate::chart::{Bars, Chart};
 use crate::child::{self, Figures, Owned, figures, first};
-use crate::command_line::BlockingOptions;
+use crate::command_line::{Beside, BlockingOptions};
 use crate::report::Report;
 use crate::table::{Table, figure};
 use crate::verdict::Goal;
@@ -41,8 +42,10 @@ const CASES: [(&str, &str); 5] = [
 
 /// Runs the experiment.
 pub(crate) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
-    if options.beside.is_some() {
-        return beside::run(bench, options);
+    match options.beside {
+        Some(Beside::Sockets) => return beside::run(bench, options),
+        Some(Beside::Callbacks) => return callbacks::run(bench, options),
+        None => {}
     }
     let baton = bench.paths.baton()?;
     let blocking = bench.script("blocking", include_str!("../programs/blocking.lua"))?;

@@ -6,7 +6,7 @@ mod cluster;
 mod cores;
 mod every;
 
-pub(crate) use blocking::{BlockingOptions, Caller, Transport};
+pub(crate) use blocking::{Beside, BlockingOptions, Caller, Transport};
 pub(crate) use cluster::ClusterOptions;
 pub(crate) use cores::{CoresOptions, CoresPart};
 pub(crate) use every::every_experiment;

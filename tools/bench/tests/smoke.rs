@@ -217,6 +217,22 @@ fn round_trips_beside_calls_are_measured_from_both_sides() {
 }
 
 #[test]
+fn waits_in_a_callback_are_measured_beside_calls() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("callbacks.json");
+    let words = "blocking --beside callbacks --seconds 0.1 --runs 1 --only nothing,fifo_open";
+    let mut command = bench(&words.split(' ').collect::<Vec<_>>(), directory.path());
+    let output = run(command.arg("--json").arg(&file));
+    assert!(output.status.success(), "{}", shown(&output));
+    let document = &documents(&file)[0];
+    assert_eq!(list(document, "verdicts").len(), 2);
+    for run in list(&document["samples"], "runs") {
+        let waits = run["rounds"][0]["waits"][0].as_f64();
+        assert!(waits.is_some_and(|waits| waits > 5.0), "{run}");
+    }
+}
+
+#[test]
 fn a_peer_that_is_missing_stays_in_the_table_and_one_that_is_there_is_compared() {
     let directory = tempfile::tempdir().expect("a directory");
     pretend_peer(directory.path());

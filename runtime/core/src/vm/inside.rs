@@ -443,7 +443,12 @@ impl Inside<'_> {
     /// continued instead, which gives the VM to another thread.
     #[inline(always)]
     fn around_foreign_frames(&self, jump: Jump) -> Jump {
-        if self.with_inner(|inner| inner.sched.has_pinned()) {
+        // Relaxed: the owner's own; those of an earlier owner are visible by the VM lock.
+        if self
+            .vm
+            .may_be_pinned
+            .load(std::sync::atomic::Ordering::Relaxed)
+        {
             return self.around_kept_thread(jump);
         }
         jump

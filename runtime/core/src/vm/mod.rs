@@ -340,6 +340,8 @@ pub struct Vm {
     home_waits: AtomicBool,
     /// Why switches leave the fast path; see [`slow_reason`].
     slow_reasons: AtomicU8,
+    /// Whether some process may have foreign frames on a thread (`lock/kept.rs`). The owner's.
+    may_be_pinned: AtomicBool,
     /// Whether foreign calls may be retaken now.
     retaking: AtomicBool,
     /// A thread is about to fork, and waits until the owner has stopped at a safepoint. Guarded by
@@ -438,6 +440,7 @@ impl Vm {
             requests: AtomicU32::new(0),
             home_waits: AtomicBool::new(false),
             slow_reasons: AtomicU8::new(0),
+            may_be_pinned: AtomicBool::new(false),
             retaking: AtomicBool::new(true),
             fork_waits: AtomicBool::new(false),
             thawed: Condvar::new(),

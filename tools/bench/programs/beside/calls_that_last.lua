@@ -28,6 +28,15 @@ function calls.ffi_turning(options)
   end
 end
 
+-- Nothing but short calls, one after the other.
+function calls.ffi_short(options)
+  local usleep = require "baton.ffi".fn "int usleep(unsigned microseconds)"
+  return function()
+    local until_then = process.now() + options.seconds
+    while process.now() < until_then do usleep(0) end
+  end
+end
+
 local function query_of(seconds)
   local query = "with recursive n(x) as (select 1 union all select x + 1 from n where x < %d) "
     .. "select max(x) from n"
@@ -51,6 +60,10 @@ function calls.popen_write(options)
     assert(pipe:write(("x"):rep(800000)))
     assert(pipe:close())
   end
+end
+
+function calls.popen_close(options)
+  return function() assert(assert(io.popen(("sleep %f"):format(options.seconds))):close()) end
 end
 
 -- A shell opens the other end after the given time.

@@ -31,7 +31,7 @@ const ROUND_TRIP: &str = "worst_from_sending_ms";
 const FROM_DUE: &str = "worst_ms";
 /// The smallest useful length of a call, as a share of the requested length. A shorter call tells
 /// nothing.
-const LEAST_PART: f64 = 0.2;
+pub(super) const LEAST_PART: f64 = 0.2;
 
 /// The calls: the name in the program, and the name in reports. The first one makes no call, and
 /// shows what the machine itself does.
@@ -67,7 +67,7 @@ const NOTES: [&str; 3] = [
     "Beside 'nothing', a round trip takes as long as the machine and the clients themselves need.",
 ];
 
-type Call = (&'static str, &'static str);
+pub(super) type Call = (&'static str, &'static str);
 
 /// The connections of a measurement, and the program that makes the call.
 #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ struct Setting {
 
 /// Runs the experiment.
 pub(super) fn run(bench: &Bench, options: &BlockingOptions) -> Result<Report> {
-    let calls = chosen(&options.only)?;
+    let calls = chosen_of(&CALLS, &options.only)?;
     let most = options.connections.iter().max().copied();
     allow_descriptors(most.unwrap_or(0))?;
     let lab = Equipment::new(bench, options, &calls)?;
@@ -152,19 +152,18 @@ fn each_of_both<'a, A, B>(
         .flat_map(move |one| latter.iter().map(move |other| (one, other)))
 }
 
-fn chosen(only: &[String]) -> Result<Vec<Call>> {
-    if let Some(unknown) = only
-        .iter()
-        .find(|name| !CALLS.iter().any(|(known, _)| known == name))
-    {
-        let names = CALLS.map(|(name, _)| name);
+/// The calls with these names; all if there are no names.
+pub(super) fn chosen_of(calls: &[Call], only: &[String]) -> Result<Vec<Call>> {
+    let is_known = |name: &String| calls.iter().any(|(known, _)| known == name);
+    if let Some(unknown) = only.iter().find(|name| !is_known(name)) {
+        let names: Vec<_> = calls.iter().map(|(name, _)| *name).collect();
         bail!(
             "no call is named '{unknown}'; there are {}",
             names.join(", ")
         );
     }
-    let is_chosen = |(name, _): &Call| only.is_empty() || only.iter().any(|chosen| chosen == name);
-    Ok(CALLS.into_iter().filter(is_chosen).collect())
+    let is_chosen = |(name, _): &&Call| only.is_empty() || only.iter().any(|chosen| chosen == name);
+    Ok(calls.iter().filter(is_chosen).copied().collect())
 }
 
 impl Setting {
@@ -378,7 +377,10 @@ mod tests {
     fn calls_are_chosen_by_name_and_an_unknown_one_is_refused() {
         let names = |only: &[&str]| -> Result<Vec<&str>> {
             let only: Vec<String> = only.iter().map(ToString::to_string).collect();
-            Ok(chosen(&only)?.into_iter().map(|(name, _)| name).collect())
+            Ok(chosen_of(&CALLS, &only)?
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect())
         };
         assert_eq!(names(&[]).unwrap().len(), CALLS.len());
         assert_eq!(names(&["decode", "match"]).unwrap(), ["match", "decode"]);

@@ -12,11 +12,11 @@ pub(crate) struct BlockingOptions {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) processes: u32,
 
-    /// Only measure the worst round trip of a client on a socket, beside calls of --seconds each
+    /// Only measure the longest delay of something else, beside calls of --seconds each
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) beside: Option<Beside>,
 
-    /// Only these calls, by name, separated by commas (with --beside sockets)
+    /// Only these calls, by name, separated by commas (with --beside)
     #[arg(long, value_delimiter = ',', value_name = "NAMES", requires = "beside")]
     pub(crate) only: Vec<String>,
 
@@ -37,7 +37,7 @@ pub(crate) struct BlockingOptions {
         default_values_t = Caller::value_variants().to_vec(), hide_default_value = true)]
     pub(crate) place: Vec<Caller>,
 
-    /// How often each case is tried; the worst run counts (with --beside sockets)
+    /// How often each case is tried; the worst run counts (with --beside)
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..),
         requires = "beside")]
     pub(crate) runs: u32,
@@ -48,6 +48,8 @@ pub(crate) struct BlockingOptions {
 pub(crate) enum Beside {
     /// Clients of an echo server, which repeat their requests
     Sockets,
+    /// A process that waits in a callback of C
+    Callbacks,
 }
 
 /// The library for connections.

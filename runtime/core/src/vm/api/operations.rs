@@ -372,9 +372,7 @@ impl Inside<'_> {
     /// ([`Guest::switched`](crate::guest::Guest::switched)).
     pub fn set_pinned(&self, process: ProcessId, pinned: bool) {
         self.with_inner(|inner| {
-            inner
-                .sched
-                .set_pinned(process, pinned.then_some(inner.carrier));
+            self.pin(inner, process, pinned.then_some(inner.carrier));
             if inner.carrier == crate::vm::HOME {
                 inner.settle_homebody();
             }

@@ -168,7 +168,7 @@ impl Inside<'_> {
                         Post::Returned(process, pinned, at) => {
                             inner.trace_at(at, || What::CallEnds { process });
                             if pinned.is_some() {
-                                inner.sched.set_pinned(process, pinned);
+                                self.pin(inner, process, pinned);
                             }
                             let from_home = inner.sched.occupant(HOME) == Some(process);
                             inner.sched.end_foreign(process);

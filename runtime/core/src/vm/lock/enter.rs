@@ -294,7 +294,7 @@ impl Vm {
                 return false;
             };
             inner.charge(process, Instant::now().as_nanos());
-            inner.sched.set_pinned(process, pinned.then_some(owner));
+            self.pin(inner, process, pinned.then_some(owner));
             inner.sched.begin_foreign(process, owner);
             if inner.tracer.is_some() {
                 inner.trace_call(process, owner, self.guest.wording());

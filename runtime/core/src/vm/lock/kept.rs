@@ -35,6 +35,7 @@ use crate::trace::{Left, What};
 use crate::vm::{HOME, Inner, Inside, Vm};
 use baton_sys::fiber::Fiber;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Vm {
     /// How many threads may be kept beside those for calls.
@@ -62,8 +63,21 @@ impl Vm {
             && self.may_be_kept(inner.carrier)
     }
 
+    /// Notes on which carrier a process has foreign frames; `None`: it has none.
+    pub(in crate::vm) fn pin(&self, inner: &mut Inner, pid: ProcessId, to: Option<CarrierId>) {
+        inner.sched.set_pinned(pid, to);
+        // Relaxed: only the owner reads it, and becomes that under the VM's mutex.
+        self.may_be_pinned
+            .store(inner.sched.has_pinned(), Ordering::Relaxed);
+    }
+
     /// The loop of the owner's thread, if the process that was chosen may not run here.
     pub(in crate::vm) fn loop_if_kept(&self, inner: &mut Inner) -> Option<Fiber> {
+        if !inner.sched.has_pinned() {
+            // The last one has ended. Relaxed: as in `pin`.
+            self.may_be_pinned.store(false, Ordering::Relaxed);
+            return None;
+        }
         let chosen = inner.sched.current()?;
         let runs_here = match inner.sched.effective_carrier(chosen) {
             Some(carrier) => carrier == inner.carrier,
@@ -114,7 +128,7 @@ impl Inside<'_> {
             return self.with_inner(|inner| self.update_hints(inner));
         };
         let switches = self.with_inner(|inner| {
-            inner.keep_thread(me);
+            self.keep_thread(inner, me);
             inner.sched.counters().switches
         });
         self.safepoint();
@@ -145,15 +159,17 @@ impl Vm {
     }
 }
 
-impl Inner {
-    fn keep_thread(&mut self, me: ProcessId) {
-        let carrier = self.carrier;
-        self.sched.set_pinned(me, Some(carrier));
-        self.sched.occupy(carrier, me);
-        self.settle_homebody();
-        self.in_calls += 1;
+impl Vm {
+    fn keep_thread(&self, inner: &mut Inner, me: ProcessId) {
+        let carrier = inner.carrier;
+        self.pin(inner, me, Some(carrier));
+        inner.sched.occupy(carrier, me);
+        inner.settle_homebody();
+        inner.in_calls += 1;
     }
+}
 
+impl Inner {
     fn take_thread_back(&mut self, me: ProcessId) {
         if self.sched.kept_aside_count() > 0 {
             self.note_held_threads();
