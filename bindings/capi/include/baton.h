@@ -608,16 +608,28 @@ BATON_INSIDE void baton_descriptor_closes(const baton_vm *vm, uint32_t descripto
 ** Commands
 ** ======================================================= */
 
-/* Runs a command in the system's shell. Returns NULL if the shell cannot be started. */
-BATON_OUTSIDE void *baton_command_start(const char *command);
-/* A new descriptor that is readable when the command has ended. Negative: wait by
-   baton_command_wait, on this thread. */
-BATON_OUTSIDE int baton_command_descriptor(const void *command);
-/* Waits for the end of the command, and frees its record. Returns its wait status, and an error of
-   0; or -1 and the system's error. */
-BATON_OUTSIDE int baton_command_wait(void *command, int *error);
-/* Frees the record of a command that is left alone. NULL: nothing. */
-BATON_OUTSIDE void baton_command_forget(void *command);
+/* The commands that the processes of a VM run. Where the functions below take NULL in place of it,
+   it means the commands that no VM runs. */
+struct baton_commands;
+BATON_ANY_THREAD struct baton_commands *baton_commands_new(void);
+/* `commands` is not used any more. NULL: nothing. */
+BATON_ANY_THREAD void baton_commands_free(struct baton_commands *commands);
+/* The VM has ended, and the program goes on: threads of their own wait for the commands that still
+   run, so that none stays a zombie. */
+BATON_ANY_THREAD void baton_commands_abandon(const struct baton_commands *commands);
+BATON_ANY_THREAD int baton_commands_are_abandoned(const struct baton_commands *commands);
+/* In a fork's child: forgets the commands, as they belong to the parent. */
+BATON_INSIDE void baton_commands_forked(const struct baton_commands *commands);
+/* Runs a command in the system's shell. Returns its number, or -1 if the shell cannot be started.
+   `commands` may be NULL. */
+BATON_OUTSIDE int baton_command_start(const struct baton_commands *commands, const char *text);
+/* A descriptor that is readable when the command has ended. baton_command_wait closes it.
+   Negative: wait by baton_command_wait, on this thread. `commands` may be NULL. */
+BATON_OUTSIDE int baton_command_descriptor(const struct baton_commands *commands, int command);
+/* Waits for the end of the command. Returns its wait status, and an error of 0; or -1 and the
+   system's error. `commands` may be NULL. */
+BATON_OUTSIDE int baton_command_wait(
+    const struct baton_commands *commands, int command, int *error);
 
 /* }====================================================== */
 

@@ -35,7 +35,7 @@ const TYPES: [(&str, &str); 32] = [
     ("Turn", "struct baton_turn"),
     ("Waker", "struct baton_waker"),
     ("Counter", "struct baton_counter"),
-    ("Command", "void"),
+    ("Commands", "struct baton_commands"),
     ("Handler", "baton_signal_handler"),
     ("CMessageKind", "struct baton_message_kind"),
     ("CSharedChannel", "struct baton_shared_channel"),

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MILLISECOND UINT64_C(1000000)
@@ -321,6 +322,34 @@ static void closed(void) {
   expect(threads() <= 2, "no thread but the program's and the monitor's");
 }
 
+/* Whether a child of the program runs, or has ended and nobody has waited for it. */
+static int has_children(void) {
+  siginfo_t child;
+  return waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+/* lua_close in the middle of commands, and of their start, leaves nothing of them behind. */
+static void commands(void) {
+  int i, before = -1;
+  for (i = 0; i < 8; i++) {
+    lua_State *L = new_state();
+    run(L, "local process = require 'baton.process'\n"
+           "local function detach(f) process.spawn({daemon = true}, f) end\n"
+           "for i = 1, 2 do detach(function() os.execute('sleep 0.02') end) end\n"
+           "detach(function() pipe = io.popen('sleep 0.02; echo') pipe:read() end)");
+    baton_lua_run_until(L, i % 2 == 0 ? 0 : baton_lua_now() + MILLISECOND);
+    lua_close(L);
+    if (before < 0) {
+      while (has_children()) usleep(1000);
+      before = descriptors(); /* what the program keeps, such as the monitor's */
+    }
+  }
+  while (has_children()) usleep(1000); /* for ever, if one stays a zombie */
+  for (i = 0; i < 20000 && threads() > 2; i++) usleep(1000);
+  expect(threads() <= 2, "no thread but the program's and the monitor's");
+  expect(descriptors() <= before, "no more descriptors");
+}
+
 static void *use(void *state) {
   lua_pushinteger(state, 1);
   return NULL;
@@ -439,8 +468,9 @@ static const struct {
   const char *name;
   void (*run)(void);
 } CASES[] = {{"plain", plain}, {"calls", calls}, {"loop", loop}, {"frames", frames},
-    {"spawned_later", spawned_later}, {"closed", closed}, {"other_thread", other_thread},
-    {"two", two}, {"nested", nested}, {"replaced", replaced}, {"called_back", called_back}};
+    {"spawned_later", spawned_later}, {"closed", closed}, {"commands", commands},
+    {"other_thread", other_thread}, {"two", two}, {"nested", nested}, {"replaced", replaced},
+    {"called_back", called_back}};
 
 int main(int argc, char **argv) {
   size_t i;

@@ -38,6 +38,12 @@ fn closing_a_state_ends_processes_threads_descriptors_and_memory() {
     HOST.succeeds("closed");
 }
 
+/// Guards against zombies, and descriptors of processes, in a program that closes states.
+#[test]
+fn closing_a_state_leaves_no_command_without_somebody_who_waits_for_it() {
+    HOST.succeeds("commands");
+}
+
 #[test]
 fn another_thread_is_told_that_it_cannot_use_the_state() {
     HOST.ends_with("other_thread", "is used on another thread");

@@ -119,6 +119,7 @@ struct baton_lua_vm {
   /* the main process's record while Lua's state, in which its own lies, is being closed */
   struct baton_process *last;
   struct daemons_pipe *daemons_pipes; /* see io/pipes.c */
+  struct baton_commands *commands; /* that its processes wait for */
   /* of a VM beside the program's first one: what it begins with (see vms/start.c) */
   struct baton_vm_start *start;
   struct baton_block *spares;  /* blocks for small messages (copying/block.c) */

@@ -2,86 +2,206 @@
 //!
 //! `system` makes the whole program ignore SIGINT and SIGQUIT meanwhile, and holds the calling
 //! thread. Here the caller decides about signals. It may wait for the command in a poller, by its
-//! [descriptor](Command::descriptor), and take no native thread meanwhile.
+//! [descriptor](Commands::descriptor), and take no native thread meanwhile.
+//!
+//! A caller may end before its command, with all others of its [`Commands`]: at any point between
+//! the call of [`start`](Commands::start) and the end of [`wait`](Commands::wait).
+//! [`Commands::abandon`] then has other threads wait, so that no command stays a zombie:
+//!
+//! | the command | who waits for it |
+//! |---|---|
+//! | is listed when the others are abandoned | a thread of its own, from then on |
+//! | was being started then | a thread of its own, from the end of `start` on |
+//! | is started later, by who abandons them | the caller, without a descriptor |
+//! | its caller is in `wait` | the caller |
 
+use crate::forking::{Child, ForkMutex};
+use crate::thread;
 use std::ffi::{CStr, c_char, c_int};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::{io, mem, ptr};
 
 unsafe extern "C" {
     static mut environ: *const *mut c_char;
 }
 
-/// A command that runs.
-#[must_use = "a command that is not waited for stays a zombie"]
+/// The commands that run for the same callers, such as the processes of a VM.
+#[derive(Debug, Default)]
+pub struct Commands(ForkMutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    are_abandoned: bool,
+    running: Vec<Running>,
+}
+
+/// A command that nobody waits for by [`Commands::wait`] yet.
 #[derive(Debug)]
-pub struct Command {
+struct Running {
     process: libc::pid_t,
     /// Set if the program has a handler for SIGCHLD. The handler must not reap the command, so the
-    /// signal is blocked on this thread until [`Command::wait`].
+    /// signal is blocked on this thread until [`Commands::wait`].
     mask: Option<SignalMask>,
+    descriptor: Option<OwnedFd>,
 }
+
+/// A command that runs: the number of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command(libc::pid_t);
 
 struct SignalMask(libc::sigset_t);
 
 impl Command {
+    /// The command of this [number](Command::number).
+    #[must_use]
+    pub const fn from_number(number: c_int) -> Command {
+        Command(number)
+    }
+
+    /// A positive number that no other command has until this one was waited for.
+    #[must_use]
+    pub const fn number(self) -> c_int {
+        self.0
+    }
+}
+
+impl Commands {
+    /// No commands.
+    #[must_use]
+    pub const fn new() -> Commands {
+        Commands(ForkMutex::new(State {
+            are_abandoned: false,
+            running: Vec::new(),
+        }))
+    }
+
     /// Starts a command. It inherits the calling thread's signal mask.
     ///
     /// # Errors
     /// The system's, if it cannot start the shell.
     ///
     /// ```
-    /// use baton_sys::commands::Command;
+    /// use baton_sys::commands::Commands;
     ///
-    /// let command = Command::start(c"exit 3")?;
-    /// assert_eq!(command.wait()?, 3 << 8); // a wait status
+    /// let commands = Commands::new();
+    /// let command = commands.start(c"exit 3")?;
+    /// assert_eq!(commands.wait(command)?, 3 << 8); // a wait status
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn start(command: &CStr) -> io::Result<Command> {
+    pub fn start(&self, command: &CStr) -> io::Result<Command> {
+        let were_abandoned = self.are_abandoned();
         let child_ended = is_child_signal_handled().then_some(libc::SIGCHLD);
         let mask = SignalMask::block(child_ended);
-        match spawn(command, &mask) {
-            Ok(process) => Ok(Command {
-                process,
-                mask: child_ended.map(|_| mask),
-            }),
+        let process = match spawn(command, &mask) {
+            Ok(process) => process,
             Err(error) => {
                 mask.restore();
-                Err(error)
+                return Err(error);
             }
+        };
+        let running = Running {
+            process,
+            mask: child_ended.map(|_| mask),
+            descriptor: None,
+        };
+        let mut state = self.0.lock();
+        if state.are_abandoned && !were_abandoned {
+            drop(state);
+            running.abandon();
+        } else {
+            state.running.push(running);
         }
+        Ok(Command(process))
     }
 
-    /// A descriptor that is readable when the command has ended. `None` if the caller must wait by
-    /// [`Command::wait`] on this thread: the program has a handler for SIGCHLD, or the system has
-    /// no such descriptors.
-    pub fn descriptor(&self) -> Option<OwnedFd> {
-        if self.mask.is_some() {
+    /// A descriptor that is readable when the command has ended, and is closed by
+    /// [`wait`](Commands::wait). `None` if the caller must wait on this thread: the program has a
+    /// handler for SIGCHLD, the system has no such descriptors, or the commands are abandoned.
+    pub fn descriptor(&self, command: Command) -> Option<RawFd> {
+        let mut state = self.0.lock();
+        if state.are_abandoned {
             return None;
         }
-        process_descriptor(self.process)
+        let running = state.find(command)?;
+        let running = &mut state.running[running];
+        if running.mask.is_none() && running.descriptor.is_none() {
+            running.descriptor = process_descriptor(running.process);
+        }
+        running.descriptor.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Waits for the end of the command. Returns its wait status.
     ///
     /// # Errors
     /// The system's: somebody else has waited for the command.
-    pub fn wait(self) -> io::Result<c_int> {
-        let status = loop {
-            let mut status = 0;
-            // SAFETY: the status is valid for writes.
-            if unsafe { libc::waitpid(self.process, &raw mut status, 0) } >= 0 {
-                break Ok(status);
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                break Err(error);
-            }
+    pub fn wait(&self, command: Command) -> io::Result<c_int> {
+        let running = {
+            let mut state = self.0.lock();
+            let place = state.find(command);
+            place.map(|place| state.running.swap_remove(place))
         };
+        match running {
+            Some(running) => running.wait(),
+            None => Err(io::Error::from_raw_os_error(libc::ECHILD)),
+        }
+    }
+
+    /// Whoever started commands will not wait for them any more. Threads of their own wait for
+    /// those that run.
+    pub fn abandon(&self) {
+        let running = {
+            let mut state = self.0.lock();
+            state.are_abandoned = true;
+            mem::take(&mut state.running)
+        };
+        running.into_iter().for_each(Running::abandon);
+    }
+
+    /// Whether [`abandon`](Commands::abandon) was called.
+    pub fn are_abandoned(&self) -> bool {
+        self.0.lock().are_abandoned
+    }
+
+    /// Forgets the commands in a fork's child, as they belong to the parent.
+    pub fn renew_in_child(&self, child: &Child) {
+        self.0.renew_in_child(child, State::default());
+    }
+}
+
+impl State {
+    fn find(&self, command: Command) -> Option<usize> {
+        let mut running = self.running.iter();
+        running.position(|running| running.process == command.0)
+    }
+}
+
+impl Running {
+    fn wait(self) -> io::Result<c_int> {
+        let status = wait_for(self.process);
         if let Some(mask) = self.mask {
             mask.restore();
         }
         status
+    }
+
+    /// Has a thread of its own wait. Without room for one, the command stays a zombie.
+    fn abandon(self) {
+        let process = self.process;
+        let _ = thread::start_helper("command", move || drop(wait_for(process)));
+    }
+}
+
+fn wait_for(process: libc::pid_t) -> io::Result<c_int> {
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is valid for writes.
+        if unsafe { libc::waitpid(process, &raw mut status, 0) } >= 0 {
+            return Ok(status);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
 }
 

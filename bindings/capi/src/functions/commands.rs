@@ -1,41 +1,92 @@
 //! Commands in the system's shell.
 
-use baton_sys::commands::Command;
+use baton_sys::commands::{Command, Commands};
+use baton_sys::forking::Child;
 use std::ffi::{CStr, c_char, c_int};
-use std::os::fd::IntoRawFd;
-use std::ptr;
 
-/// Runs a command. Returns null if the shell cannot be started.
+/// The commands that no VM runs.
+static OF_NO_VM: Commands = Commands::new();
+
+/// Makes the record of a VM's commands.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_commands_new() -> *mut Commands {
+    Box::into_raw(Box::new(Commands::new()))
+}
+
+/// Frees the record of a VM's commands.
+///
+/// # Safety
+/// `commands` is null, or came from `baton_commands_new` and is not used any more.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_commands_free(commands: *mut Commands) {
+    if !commands.is_null() {
+        // SAFETY: the caller's condition.
+        drop(unsafe { Box::from_raw(commands) });
+    }
+}
+
+/// No process waits for these commands any more: other threads do.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_commands_abandon(commands: &Commands) {
+    commands.abandon();
+}
+
+/// Whether other threads wait for these commands.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_commands_are_abandoned(commands: &Commands) -> c_int {
+    commands.are_abandoned().into()
+}
+
+/// Forgets the commands of a fork's parent.
+///
+/// # Safety
+/// The calling thread is the only one, in a fork's child.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_commands_forked(commands: &Commands) {
+    // SAFETY: the caller's condition.
+    commands.renew_in_child(&unsafe { Child::assume() });
+}
+
+/// Runs a command. Returns its number, or -1 if the shell cannot be started.
 ///
 /// # Safety
 /// `command` is a string that ends with a zero byte.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_command_start(command: *const c_char) -> *mut Command {
+unsafe extern "C" fn baton_command_start(
+    commands: Option<&Commands>,
+    command: *const c_char,
+) -> c_int {
+    let commands = commands.unwrap_or(&OF_NO_VM);
     // SAFETY: the caller's condition.
-    match Command::start(unsafe { CStr::from_ptr(command) }) {
-        Ok(command) => Box::into_raw(Box::new(command)),
-        Err(_) => ptr::null_mut(),
-    }
+    let started = commands.start(unsafe { CStr::from_ptr(command) });
+    started.map_or(-1, Command::number)
 }
 
 /// A descriptor that is readable when the command has ended; negative if there is none.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_command_descriptor(command: &Command) -> c_int {
-    command.descriptor().map_or(-1, IntoRawFd::into_raw_fd)
+extern "C" fn baton_command_descriptor(commands: Option<&Commands>, command: c_int) -> c_int {
+    let commands = commands.unwrap_or(&OF_NO_VM);
+    let descriptor = commands.descriptor(Command::from_number(command));
+    descriptor.unwrap_or(-1)
 }
 
-/// Waits for the end of a command, and frees its record. Returns its wait status, or -1 and the
-/// system's error.
-///
-/// # Safety
-/// `command` came from `baton_command_start`, and is not used any more.
+/// Waits for the end of a command. Returns its wait status, or -1 and the system's error.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_command_wait(command: *mut Command, error: &mut c_int) -> c_int {
-    // SAFETY: the caller's condition.
-    match unsafe { Box::from_raw(command) }.wait() {
+extern "C" fn baton_command_wait(
+    commands: Option<&Commands>,
+    command: c_int,
+    error: &mut c_int,
+) -> c_int {
+    let commands = commands.unwrap_or(&OF_NO_VM);
+    match commands.wait(Command::from_number(command)) {
         Ok(status) => {
             *error = 0;
             status
@@ -44,18 +95,5 @@ unsafe extern "C" fn baton_command_wait(command: *mut Command, error: &mut c_int
             *error = why.raw_os_error().unwrap_or(libc::ECHILD);
             -1
         }
-    }
-}
-
-/// Frees the record of a command that is left alone.
-///
-/// # Safety
-/// `command` is null, or came from `baton_command_start` and is not used any more.
-// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_command_forget(command: *mut Command) {
-    if !command.is_null() {
-        // SAFETY: the caller's condition.
-        drop(unsafe { Box::from_raw(command) });
     }
 }

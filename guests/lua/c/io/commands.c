@@ -6,7 +6,7 @@
 **
 ** If others could run meanwhile, the process waits in the poller for the end of the command, and
 ** takes no native thread (see reading.c). When the program ends, it stops waiting, and the command
-** continues.
+** continues. A VM that ends in a program that goes on leaves it to baton_commands_abandon.
 */
 #include "seam/internals.h"
 #include "io/io.h"
@@ -16,21 +16,23 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void baton_lua_forget_command(void) { baton_lua_give_interrupts_to_command(0); }
+void baton_lua_forget_commands(const struct baton_lua_vm *vm) {
+  baton_lua_give_interrupts_to_command(0);
+  baton_commands_forked(vm->commands);
+}
 
 /*
 ** Waits for the end of the command in the poller. Returns 1 when the command has ended, or if
 ** baton_command_wait must wait for it. Returns 0 if the program ends and the command is left alone.
 ** Kills and interrupts are held back until the command has ended.
 */
-static int await_end(const void *command) {
-  struct baton_process *process = baton_gate_process();
+static int await_end(struct baton_process *process, int command) {
   struct baton_watch watch;
   struct baton_mark mark;
   int descriptor, why;
   lua_State *L;
   if (!baton_lua_may_wait_beside_others(process)) return 1;
-  descriptor = baton_command_descriptor(command);
+  descriptor = baton_command_descriptor(process->vm->commands, command);
   if (descriptor < 0) return 1;
   watch.descriptor = (uint32_t)descriptor;
   watch.wants = BATON_WANTS_READ;
@@ -46,25 +48,25 @@ static int await_end(const void *command) {
   process->awaits_command = 0;
   baton_lua_end_hold(process);
   baton_lua_leave(L);
-  close(descriptor);
   return why != BATON_KILLED || !process->vm->ending;
 }
 
 /* Takes the status of the command. Runs on the thread that the process is on now. With a status,
    errno is 0: any other value means a failure to luaL_execresult. */
-static __attribute__((noinline)) int take_status(void *command) {
+static __attribute__((noinline)) int take_status(
+    const struct baton_commands *commands, int command) {
   int error;
-  const int status = baton_command_wait(command, &error);
+  const int status = baton_command_wait(commands, command, &error);
   errno = error;
   return status;
 }
 
 /* Runs a command and returns its wait status, as system(3) does. 127 is the code of a shell that
    could not be started. Returns -1 with errno if the command could not be waited for. */
-static int run(const char *text) {
-  void *command = baton_command_start(text);
-  if (command != NULL && await_end(command)) return take_status(command);
-  baton_command_forget(command);
+static int run(struct baton_process *process, const char *text) {
+  const struct baton_commands *commands = process != NULL ? process->vm->commands : NULL;
+  const int command = baton_command_start(commands, text);
+  if (command >= 0 && await_end(process, command)) return take_status(commands, command);
   return 127 << 8;
 }
 
@@ -74,7 +76,7 @@ int baton_run_command(const char *command) {
   if (command == NULL) return system(NULL);
   is_interrupted_one = process != NULL && process == baton_lua_interrupt_target(process->vm);
   if (is_interrupted_one) baton_lua_give_interrupts_to_command(1);
-  status = run(command);
+  status = run(process, command);
   if (is_interrupted_one) baton_lua_give_interrupts_to_command(0);
   return status;
 }

@@ -20,8 +20,8 @@ void baton_lua_open_io(lua_State *L);
 void baton_io_install(void);
 
 /* commands.c */
-/* Forgets the command in a fork's child, as it belongs to the parent. */
-void baton_lua_forget_command(void);
+/* Forgets the commands in a fork's child, as they belong to the parent. */
+void baton_lua_forget_commands(const struct baton_lua_vm *vm);
 
 /* }====================================================== */
 

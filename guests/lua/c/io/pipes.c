@@ -1,10 +1,13 @@
 /*
-** io.popen, and the pipes of daemons. The end of the program does not wait for a daemon's child.
+** io.popen, and the pipes of daemons. The end of the program does not wait for a daemon's child. If
+** only a VM ends and the program goes on, a thread waits for it.
 */
 #include "io/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +23,17 @@ static struct daemons_pipe **find_pipe(struct baton_lua_vm *vm, const FILE *file
   return link;
 }
 
+/* As popen of the C library. If the VM ends meanwhile, nobody gets the file. */
+static FILE *open_pipe(const struct baton_process *process, const char *command, const char *mode) {
+  const struct baton_commands *commands = process != NULL ? process->vm->commands : NULL;
+  const int ended = commands != NULL && baton_commands_are_abandoned(commands);
+  FILE *file = popen(command, mode);
+  if (file == NULL || commands == NULL || ended || !baton_commands_are_abandoned(commands))
+    return file;
+  pclose(file);
+  return NULL;
+}
+
 /* The new file is on the top of the stack. */
 FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
   const struct baton_process *process = baton_lua_here(L);
@@ -27,7 +41,7 @@ FILE *baton_io_popen(lua_State *L, const char *command, const char *mode) {
   FILE *file;
   ((struct baton_stream *)lua_touserdata(L, -1))->is_pipe = 1;
   baton_io_flush_all();
-  file = popen(command, mode);
+  file = open_pipe(process, command, mode);
   if (pipe == NULL || file == NULL) { /* without memory for a record it is an ordinary pipe */
     const int error = errno;
     free(pipe);
@@ -48,6 +62,22 @@ static void flush_without_waiting(FILE *file) {
   if (flags >= 0 && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0) fflush(file);
 }
 
+static void *close_pipe(void *file) {
+  pclose(file);
+  return NULL;
+}
+
+/* Has a thread that receives no signals close the pipe and wait for its child. Without room for a
+   thread, the pipe stays open. */
+static void close_elsewhere(FILE *file) {
+  pthread_t thread;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (pthread_create(&thread, NULL, close_pipe, file) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 int baton_io_pclose(lua_State *L, FILE *file) {
   const struct baton_process *process = baton_lua_here(L);
   struct daemons_pipe **link, *pipe;
@@ -61,6 +91,9 @@ int baton_io_pclose(lua_State *L, FILE *file) {
   if (!process->vm->closing) return pclose(file);
   if (baton_lua_is_busy(process, file)) return 0;
   if (pipe == NULL) return pclose(file);
-  flush_without_waiting(file);
+  if (process->vm->host != NULL || process->vm->start != NULL)
+    close_elsewhere(file);
+  else
+    flush_without_waiting(file);
   return 0;
 }

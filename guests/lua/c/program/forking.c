@@ -48,7 +48,7 @@ void baton_lua_forked(void) {
   if (vm->finalizer != survivor) vm->finalizing = 0;
   vm->in_report = 0;
   vm->exiting = 0;
-  baton_lua_forget_command();
+  baton_lua_forget_commands(vm);
   baton_lua_forget_signals();
   baton_lua_forget_calls(vm);
   baton_lua_policies_in_child(survivor);

@@ -82,6 +82,8 @@ void baton_lua_close_state(struct baton_process *process) {
   if (process->debugged != NULL) baton_seam_hooks.debugged_ends(process);
   baton_lua_stop(vm->executor);
   baton_lua_leave(L);
+  /* the end of a whole program leaves its commands to the system */
+  if (vm->host != NULL) baton_commands_abandon(vm->commands);
   *last = *process;
   last->L = L;
   last->resumed = NULL;
@@ -375,6 +377,7 @@ struct baton_lua_vm *baton_lua_make_vm(const char *progname) {
     free(vm);
     return NULL;
   }
+  vm->commands = baton_commands_new();
   vm->exit_status = EXIT_FAILURE;
   vm->progname = progname;
   vm->pid = getpid();
@@ -410,6 +413,7 @@ void baton_lua_free_vm(struct baton_lua_vm *vm) {
   free_start(vm);
   baton_spares_free(vm);
   baton_shapes_free(vm);
+  baton_commands_free(vm->commands);
   free(vm->last);
   free(vm);
 }

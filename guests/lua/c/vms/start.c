@@ -138,6 +138,7 @@ int baton_vms_start_one(lua_State *L) {
 void baton_vms_closes(struct baton_lua_vm *vm) {
   struct baton_vm_start *start = vm->start;
   int link;
+  baton_commands_abandon(vm->commands);
   for (link = 0; link < BATON_LINKS; link++) baton_shared_close_from_outside(start->links[link]);
 }
 
