@@ -340,15 +340,22 @@ BATON_INSIDE uint64_t baton_mutex_new(const baton_vm *vm);
 BATON_INSIDE struct baton_wake baton_mutex_lock(const baton_vm *vm, uint64_t id,
     baton_timeout timeout);
 BATON_INSIDE int baton_mutex_unlock(const baton_vm *vm, uint64_t id);
+/* As an unlock, by a process that was killed after it got the mutex, and has not used it. Nonzero
+   `is_abandoned`: it got the mutex with BATON_ABANDONED, and so does the next process. */
+BATON_INSIDE void baton_mutex_give_back(const baton_vm *vm, uint64_t id, int is_abandoned);
 
 BATON_INSIDE uint64_t baton_rwlock_new(const baton_vm *vm);
 BATON_INSIDE struct baton_wake baton_rwlock_lock(
     const baton_vm *vm, uint64_t id, int writes, baton_timeout timeout);
 BATON_INSIDE int baton_rwlock_unlock(const baton_vm *vm, uint64_t id);
+/* As baton_mutex_give_back. */
+BATON_INSIDE void baton_rwlock_give_back(const baton_vm *vm, uint64_t id, int is_abandoned);
 
 BATON_INSIDE uint64_t baton_condition_new(const baton_vm *vm);
 BATON_INSIDE struct baton_wake baton_condition_wait(
     const baton_vm *vm, uint64_t id, uint64_t mutex, baton_timeout timeout);
+/* A process that is killed after its signal, and before it holds the mutex again, passes the signal
+   on. One whose wait ended with BATON_DONE, and that cannot use the signal, signals again. */
 BATON_INSIDE void baton_condition_signal(const baton_vm *vm, uint64_t id, int all);
 
 BATON_INSIDE uint64_t baton_event_new(const baton_vm *vm);

@@ -115,6 +115,17 @@ cases! {
         an_event_stays_set_until_cleared,
         an_event_wakes_five_thousand,
         a_process_woken_by_an_event_stays_woken_after_clear;
+    mod passing_on from "sync/passing_on.lua":
+        a_unit_of_a_semaphore_is_passed_on,
+        a_lock_is_passed_on,
+        a_message_is_passed_on,
+        a_wake_up_at_a_word_is_passed_on,
+        what_wakes_all_wakes_those_beside_a_killed_one,
+        a_signal_is_passed_on_by_a_process_killed_while_it_waits_for_the_mutex,
+        a_signal_is_passed_on_by_a_process_killed_twice,
+        a_signal_is_passed_on_by_a_process_killed_with_the_mutex,
+        an_abandoned_lock_is_passed_on_as_abandoned,
+        a_timer_goes_on_after_a_firing_was_killed_before_it_ran;
     mod conventions from "sync/conventions.lua":
         zero_and_less_do_not_wait,
         a_small_timeout_waits_that_long,

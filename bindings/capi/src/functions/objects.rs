@@ -180,6 +180,12 @@ bridge! {
         vm.with_sched(|sched| sched.mutex_unlock(id)).is_err().into()
     }
 
+    fn baton_mutex_give_back(vm, id: u64, is_abandoned: c_int) {
+        if let Some(id) = MutexId::from_bits(id) {
+            let _ = vm.with_sched(|sched| sched.mutex_give_back(id, is_abandoned != 0));
+        }
+    }
+
     fn baton_condition_new(vm) -> u64 {
         vm.sched(|sched| sched.condition_new()).to_bits()
     }
@@ -248,6 +254,12 @@ bridge! {
     fn baton_rwlock_unlock(vm, id: u64) -> c_int {
         let Some(id) = RwLockId::from_bits(id) else { return 1 };
         vm.with_sched(|sched| sched.rwlock_unlock(id)).is_err().into()
+    }
+
+    fn baton_rwlock_give_back(vm, id: u64, is_abandoned: c_int) {
+        if let Some(id) = RwLockId::from_bits(id) {
+            let _ = vm.with_sched(|sched| sched.rwlock_give_back(id, is_abandoned != 0));
+        }
     }
 
     fn baton_barrier_new(vm, size: u64) -> u64 {

@@ -38,12 +38,12 @@ static int rwlock_lock(lua_State *L, int writes) {
   BATON_WAIT_FOR(L, caller,
       baton_rwlock_lock(
           handle->vm->executor, handle->id, writes, timeout == BATON_FOREVER ? 0 : timeout),
-      baton_rwlock_unlock(handle->vm->executor, handle->id), reason);
+      baton_rwlock_give_back(handle->vm->executor, handle->id, is_abandoned_), reason);
   if (reason == BATON_TIMED_OUT && timeout == BATON_FOREVER) { /* others hold it or wait for it */
     baton_lua_check_cycle(L, handle);
     BATON_WAIT_FOR(L, caller,
         baton_rwlock_lock(handle->vm->executor, handle->id, writes, timeout),
-        baton_rwlock_unlock(handle->vm->executor, handle->id), reason);
+        baton_rwlock_give_back(handle->vm->executor, handle->id, is_abandoned_), reason);
   }
   if (reason == BATON_MISUSE)
     luaL_error(L, "the lock is already held by this process (it is not recursive)");

@@ -77,11 +77,11 @@ static int lock(lua_State *L, struct baton_handle *handle, baton_timeout timeout
   int reason;
   BATON_WAIT_FOR(L, caller,
       baton_mutex_lock(handle->vm->executor, handle->id, timeout == BATON_FOREVER ? 0 : timeout),
-      baton_mutex_unlock(handle->vm->executor, handle->id), reason);
+      baton_mutex_give_back(handle->vm->executor, handle->id, is_abandoned_), reason);
   if (reason == BATON_TIMED_OUT && timeout == BATON_FOREVER) { /* another process has it */
     baton_lua_check_cycle(L, handle);
     BATON_WAIT_FOR(L, caller, baton_mutex_lock(handle->vm->executor, handle->id, timeout),
-                   baton_mutex_unlock(handle->vm->executor, handle->id), reason);
+        baton_mutex_give_back(handle->vm->executor, handle->id, is_abandoned_), reason);
   }
   if (reason == BATON_MISUSE)
     luaL_error(L, "the mutex is already locked by this process (it is not recursive)");
@@ -169,12 +169,11 @@ static int condition_wait(lua_State *L) {
   int reason;
   lua_getiuservalue(L, 1, 1);
   mutex = lua_touserdata(L, -1);
-  baton_lua_enter(L);
-  wake = baton_condition_wait(handle->vm->executor, handle->id, mutex->id, timeout);
-  baton_lua_leave(L);
-  if (wake.reason == BATON_MISUSE)
+  BATON_WAIT_FOR(L, caller,
+      wake = baton_condition_wait(handle->vm->executor, handle->id, mutex->id, timeout),
+      baton_condition_signal(handle->vm->executor, handle->id, 0), reason);
+  if (reason == BATON_MISUSE)
     luaL_error(L, "the condition's mutex is not locked by this process");
-  reason = baton_inline_after_wait(L, caller, wake);
   /* a value other than 0: the mutex was abandoned */
   return baton_inline_push_outcome(
       L, reason == BATON_DONE && wake.value != 0 ? BATON_ABANDONED : reason);

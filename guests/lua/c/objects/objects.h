@@ -95,6 +95,9 @@ void baton_lua_open_objects(lua_State *L);
 
 /* timers.c */
 void baton_lua_open_timers(lua_State *L);
+/* Called for a process that ends without its body having run. If a timer of process.every has
+   started it, makes the process of the next firing. Outside the VM. */
+void baton_lua_timer_goes_on(lua_State *L, struct baton_process *process);
 
 /* signal_channels.c */
 /* Delivers signals that have arrived to their channels. Inside the VM. */

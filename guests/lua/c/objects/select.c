@@ -236,7 +236,8 @@ static void give_back(lua_State *L, struct baton_process *caller, const struct b
   baton_lua_enter(L);
   if (taken->kind == BATON_CASE_SEMAPHORE)
     baton_semaphore_signal(caller->vm->executor, taken->id, 1);
-  if (taken->kind == BATON_CASE_MUTEX) (void)baton_mutex_unlock(caller->vm->executor, taken->id);
+  if (taken->kind == BATON_CASE_MUTEX)
+    baton_mutex_give_back(caller->vm->executor, taken->id, wake.reason == BATON_ABANDONED);
   if (taken->kind == BATON_CASE_RECEIVE && wake.reason == BATON_DONE)
     baton_lua_give_back_value(L, channel_of(L, (int)wake.case_index), (uint32_t)wake.value);
   if (taken->kind == BATON_CASE_SHARED_RECEIVE && wake.reason == BATON_DONE)

@@ -1,7 +1,7 @@
 /*
 ** process.after and process.every. Each firing has a process that was made beforehand, so firing
 ** allocates no Lua memory. A firing of `every` makes the process for the next one before it calls
-** the function.
+** the function. Who kills a firing before it runs makes that process in its place.
 */
 #include "objects/objects.h"
 
@@ -22,10 +22,9 @@ struct timer {
    `packed`, which has f and its arguments. */
 static struct baton_process *prepare(lua_State *L, struct baton_lua_vm *vm, int timer, int packed);
 
-/* fire(timer, packed): the body of a firing. */
-static int fire(lua_State *L) {
+/* prepare_next(timer, packed) */
+static int prepare_next(lua_State *L) {
   struct timer *timer = baton_lua_check_sealed(L, 1, BATON_TIMER, "timer");
-  lua_Integer i, count;
   luaL_checktype(L, 2, LUA_TTABLE);
   if (timer->periodic && timer->id != 0) {
     struct baton_process *next = prepare(L, timer->vm, 1, 2);
@@ -35,6 +34,13 @@ static int fire(lua_State *L) {
     baton_lua_leave(L);
     if (!taken) baton_lua_abandon_prepared(L, next);
   }
+  return 0;
+}
+
+/* fire(timer, packed): the body of a firing. */
+static int fire(lua_State *L) {
+  lua_Integer i, count;
+  prepare_next(L);
   lua_getfield(L, 2, "n");
   count = lua_tointeger(L, -1);
   lua_pop(L, 1);
@@ -68,6 +74,19 @@ static struct baton_process *prepare(lua_State *L, struct baton_lua_vm *vm, int 
   lua_pushvalue(L, packed);
   lua_xmove(L, process->L, 3);
   return process;
+}
+
+void baton_lua_timer_goes_on(lua_State *L, struct baton_process *process) {
+  enum { FUNCTION = 2, TIMER_AT, PACKED };
+  lua_State *ended = process->L;
+  if (process->vm->ending || lua_tocfunction(ended, FUNCTION) != fire) return;
+  if (!lua_checkstack(L, PACKED) || !lua_checkstack(ended, 1)) return;
+  lua_pushcfunction(L, prepare_next);
+  lua_pushvalue(ended, TIMER_AT);
+  if (L != ended) lua_xmove(ended, L, 1);
+  lua_pushvalue(ended, PACKED);
+  if (L != ended) lua_xmove(ended, L, 1);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1); /* no memory: the timer has ended */
 }
 
 /* Reads the first argument: a number, or {number, name="..."} with the name of the fired

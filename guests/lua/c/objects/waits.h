@@ -48,7 +48,7 @@ static inline int baton_inline_push_outcome(lua_State *L, int reason) {
   } while (0)
 
 /* The same for a wait that hands something over. If the process raises an error instead of using
-   it, `give_back` returns it first. */
+   it, `give_back` returns it first. `is_abandoned_` is for that. */
 #define BATON_WAIT_FOR(L, caller, call, give_back, reason)                     \
   do {                                                                         \
     struct baton_wake wake_;                                                   \
@@ -59,6 +59,8 @@ static inline int baton_inline_push_outcome(lua_State *L, int reason) {
     pending_ = baton_inline_pending(caller);                                      \
     if (pending_ != BATON_PENDING_NOTHING &&                                   \
         (wake_.reason == BATON_DONE || wake_.reason == BATON_ABANDONED)) {     \
+      const int is_abandoned_ = wake_.reason == BATON_ABANDONED;               \
+      (void)is_abandoned_;                                                     \
       baton_lua_enter(L);                                                          \
       (void)(give_back);                                                       \
       baton_lua_leave(L);                                                          \

@@ -379,6 +379,7 @@ void baton_lua_install_process(void) {
       .run_exit_hook = baton_lua_run_exit_hook,
       .prepare_ending = baton_lua_prepare_ending,
       .post_ending = baton_lua_post_ending,
+      .ends_unstarted = baton_lua_timer_goes_on,
   };
   baton_lua_index_of_methods = handle_index;
 }

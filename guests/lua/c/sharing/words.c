@@ -96,6 +96,9 @@ static int words_wait(lua_State *L) {
   baton_lua_check_memory_for_object(L, caller->vm, 0);
   baton_lua_enter(L);
   wake = baton_words_wait(caller->vm->executor, words, index, expected, timeout);
+  /* a kill comes with another reason: this is an interrupt, which passes the wake-up on */
+  if (l_unlikely(caller->interrupted) && wake.reason == BATON_DONE)
+    (void)baton_words_wake(caller->vm->executor, words, index, 1);
   baton_lua_leave(L);
   return baton_lua_push_outcome(L, baton_inline_after_wait(L, caller, wake));
 }

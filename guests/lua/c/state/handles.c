@@ -294,6 +294,7 @@ int baton_lua_end_unstarted(lua_State *L, struct baton_process *process) {
   if (ended) forget_killed(process);
   baton_lua_leave(L);
   if (!ended) return 0;
+  baton_life_hooks.ends_unstarted(L, process);
   lua_settop(process->L, 0);
   baton_lua_enter(L);
   baton_give_way(process->vm->executor); /* to a process that joins it */

@@ -95,6 +95,8 @@ void baton_lua_run_body(struct baton_process *process) {
     const int arguments = lua_gettop(L) - 2; /* above the message handler and the function */
     baton_lua_set_base_depth(L);
     status = lua_pcall(L, arguments, LUA_MULTRET, 1);
+  } else {
+    baton_life_hooks.ends_unstarted(L, process);
   }
   was_killed = is_killed(process); /* a kill may come after the last instruction, too */
   baton_life_hooks.run_exit_hook(process);

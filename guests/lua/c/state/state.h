@@ -109,6 +109,9 @@ struct baton_life_hooks {
   void (*prepare_ending)(struct baton_process *process, int outcome);
   /* Called when the outcome is set. Inside the VM. */
   void (*post_ending)(struct baton_process *process);
+  /* The process ends without its body having run: the function and its arguments are still on its
+     stack. Outside the VM, with the state of the running process. */
+  void (*ends_unstarted)(lua_State *L, struct baton_process *process);
 };
 extern __attribute__((visibility("hidden"))) struct baton_life_hooks baton_life_hooks;
 /* Runs a spawned process on its own C stack, from its start to its outcome. Outside the VM. */

@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
 use super::slab::{NIL, next_generation};
-use super::{CarrierId, MutexId, Priority, ProcessId, Wake, WakeReason};
+use super::sync::condition::Relock;
+use super::{CarrierId, Priority, ProcessId, Wake, WakeReason};
 
 /// Where a process is. Exactly one applies at any time; each says which links are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +66,7 @@ pub(super) struct Process {
     /// The first of its waiter nodes.
     pub(super) waiters: u32,
     /// The mutex that it must lock again before a condition's wait ends.
-    pub(super) relock: Option<MutexId>,
+    pub(super) relock: Option<Relock>,
     /// The first of the mutexes that it holds, by index.
     pub(super) held: u32,
     /// The first of its holds of locks for readers and writers.

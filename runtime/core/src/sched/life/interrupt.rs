@@ -32,10 +32,8 @@ impl<C> Scheduler<C> {
                 self.wake_process(index, interrupted);
                 true
             }
-            Phase::Waiting
-                if self.processes[index].relock.is_some() && self.is_relocking(index) =>
-            {
-                self.processes[index].wake = interrupted;
+            Phase::Waiting if self.is_relocking(index) => {
+                self.end_relock(index, interrupted);
                 true
             }
             Phase::Waiting => {

@@ -125,14 +125,17 @@ impl<C> Scheduler<C> {
     /// Ends a wait because of a kill. A process that is relocking its mutex after a condition's
     /// wait stays in the mutex's queue, unless it was killed twice.
     fn end_wait_by_kill(&mut self, index: u32) {
+        let killed = Wake::because(WakeReason::Killed);
+        let is_relocking = self.is_relocking(index);
+        if is_relocking {
+            self.end_relock(index, killed);
+        }
         let process = &mut self.processes[index];
         if process.relock.is_some() && process.kills > 1 {
             process.relock = None;
-        }
-        if process.relock.is_some() && self.is_relocking(index) {
-            self.processes[index].wake = Wake::because(WakeReason::Killed);
+        } else if is_relocking {
             return;
         }
-        self.wake_process(index, Wake::because(WakeReason::Killed));
+        self.wake_process(index, killed);
     }
 }

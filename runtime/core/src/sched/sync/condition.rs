@@ -6,6 +6,13 @@ use crate::sched::{
     Attempt, ConditionId, Deadline, MutexId, NotOwner, Scheduler, Wake, WakeReason,
 };
 
+/// What a process does before its wait for a condition ends.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sched) struct Relock {
+    pub(in crate::sched) mutex: MutexId,
+    pub(super) condition: ConditionId,
+}
+
 #[derive(Debug)]
 pub(in crate::sched) struct Condition {
     pub(in crate::sched) waiters: WaitQueue,
@@ -39,6 +46,9 @@ impl<C> Scheduler<C> {
     /// second kill, or if the mutex was freed (`Closed`). With `Deadline::Now` it times out at once
     /// and keeps the mutex.
     ///
+    /// A process that is killed or interrupted after its signal, and before it holds the mutex
+    /// again, passes the signal on to the next waiter.
+    ///
     /// # Errors
     ///
     /// [`NotOwner`] if the current process does not hold the mutex.
@@ -66,7 +76,10 @@ impl<C> Scheduler<C> {
         let ticket = Ticket::new(Kind::Condition, id.0.index);
         let attempt = self.wait_in(me, waiters, ticket, deadline);
         if attempt == Attempt::Blocked {
-            self.processes[me].relock = Some(mutex);
+            self.processes[me].relock = Some(Relock {
+                mutex,
+                condition: id,
+            });
             self.hand_over(mutex.0.index, WakeReason::Done);
         }
         Ok(attempt)
@@ -79,6 +92,17 @@ impl<C> Scheduler<C> {
                 .wake_first(waiters, Wake::because(WakeReason::Done))
                 .is_some(),
             None => false,
+        }
+    }
+
+    /// A kill or an interrupt ends the wait of a process that waits to lock the mutex again.
+    pub(in crate::sched) fn end_relock(&mut self, index: u32, wake: Wake) {
+        let process = &mut self.processes[index];
+        let before = std::mem::replace(&mut process.wake, wake);
+        if before.reason == WakeReason::Done
+            && let Some(relock) = process.relock
+        {
+            self.condition_signal(relock.condition);
         }
     }
 

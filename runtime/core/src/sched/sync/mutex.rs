@@ -69,9 +69,23 @@ impl<C> Scheduler<C> {
     ///
     /// [`NotOwner`] if the current process does not hold it.
     pub fn mutex_unlock(&mut self, id: MutexId) -> Result<(), NotOwner> {
+        self.mutex_give_back(id, false)
+    }
+
+    /// Gives back a mutex that was locked last, by a process that cannot use it. If the process
+    /// got it as abandoned, so does the next one.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwner`] if the current process does not hold it.
+    pub fn mutex_give_back(&mut self, id: MutexId, is_abandoned: bool) -> Result<(), NotOwner> {
         match self.mutexes.get(id.0) {
             Some(mutex) if mutex.owner == self.current && mutex.owner != NIL => {
-                self.hand_over(id.0.index, WakeReason::Done);
+                let reason = match is_abandoned {
+                    true => WakeReason::Abandoned,
+                    false => WakeReason::Done,
+                };
+                self.hand_over(id.0.index, reason);
                 Ok(())
             }
             _ => Err(NotOwner),
@@ -111,9 +125,10 @@ impl<C> Scheduler<C> {
     /// Ends a condition's wait with `wake`, once the process holds the mutex again. Called again
     /// when it gets the mutex.
     pub(in crate::sched) fn relock(&mut self, index: u32, wake: Wake) {
-        let Some(MutexId(key)) = self.processes[index].relock else {
+        let Some(relock) = self.processes[index].relock else {
             return;
         };
+        let MutexId(key) = relock.mutex;
         let Some(mutex) = self.mutexes.get(key) else {
             self.processes[index].relock = None;
             self.finish_wait(index, Wake::because(WakeReason::Closed));

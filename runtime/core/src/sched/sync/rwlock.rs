@@ -130,11 +130,21 @@ impl<C> Scheduler<C> {
     ///
     /// [`NotOwner`] if it is not inside.
     pub fn rwlock_unlock(&mut self, id: RwLockId) -> Result<(), NotOwner> {
+        self.rwlock_give_back(id, false)
+    }
+
+    /// Gives back a lock that was locked last, by a process that cannot use it. If a writer got it
+    /// as abandoned, so does the next process.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwner`] if the current process is not inside.
+    pub fn rwlock_give_back(&mut self, id: RwLockId, is_abandoned: bool) -> Result<(), NotOwner> {
         if self.current == NIL || self.rwlocks.get(id.0).is_none() {
             return Err(NotOwner);
         }
         let hold = self.hold_of(self.current, id.0.index).ok_or(NotOwner)?;
-        self.leave_rwlock(hold, false);
+        self.leave_rwlock(hold, is_abandoned);
         Ok(())
     }
 
@@ -279,13 +289,13 @@ impl<C> Scheduler<C> {
         inside.into_iter().for_each(|process| self.inherit(process));
     }
 
-    fn leave_rwlock(&mut self, hold: u32, is_dead: bool) {
+    fn leave_rwlock(&mut self, hold: u32, abandons: bool) {
         let Some(lock) = self.holds.at(hold).map(|hold| hold.lock) else {
             return;
         };
         let process = self.remove_hold(hold);
         if let Some(lock) = self.rwlocks.at_mut(lock) {
-            lock.is_abandoned |= is_dead && lock.is_written;
+            lock.is_abandoned |= abandons && lock.is_written;
             lock.is_written = false;
         }
         self.inherit(process);

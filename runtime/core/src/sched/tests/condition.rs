@@ -139,6 +139,46 @@ fn a_process_killed_while_it_relocks_keeps_its_place() {
 }
 
 #[test]
+fn a_process_that_is_killed_or_interrupted_while_it_relocks_passes_its_signal_on() {
+    for kills in 0..=2 {
+        let mut scene = Scene::new();
+        let a = scene.waiting(Deadline::Never);
+        let b = scene.waiting(Deadline::Never);
+        scene.owner();
+        scene.sched.condition_signal(scene.condition);
+        match kills {
+            0 => assert!(scene.sched.interrupt(a)),
+            _ => (0..kills).for_each(|_| assert_eq!(scene.sched.kill(a), KillOutcome::Woken)),
+        }
+        assert_eq!(scene.sched.blocker(b), Some(Blocker::Mutex(scene.mutex)));
+        scene.unlock();
+        let wanted = match kills {
+            0 => WakeReason::Interrupted,
+            _ => WakeReason::Killed,
+        };
+        assert_eq!(resume_with(&mut scene.sched, a).reason, wanted);
+        if kills < 2 {
+            scene.unlock();
+        }
+        assert_eq!(resume_with(&mut scene.sched, b).reason, WakeReason::Done);
+    }
+}
+
+#[test]
+fn a_process_killed_after_a_timeout_has_no_signal_to_pass_on() {
+    let mut scene = Scene::new();
+    let a = scene.waiting(until(5));
+    let b = scene.waiting(Deadline::Never);
+    scene.owner();
+    scene.sched.expire(at(5));
+    assert_eq!(scene.sched.kill(a), KillOutcome::Woken);
+    assert_eq!(
+        scene.sched.blocker(b),
+        Some(Blocker::Condition(scene.condition))
+    );
+}
+
+#[test]
 fn a_second_kill_does_not_wait_for_the_mutex() {
     let mut scene = Scene::new();
     let a = scene.waiting(Deadline::Never);
