@@ -159,6 +159,9 @@ BATON_INSIDE int baton_resume(const baton_vm *vm, uint64_t process);
 BATON_INSIDE int baton_kill(const baton_vm *vm, uint64_t process);
 /* Whether kills of the process are put off. */
 BATON_INSIDE void baton_set_kill_hold(const baton_vm *vm, uint64_t process, int holds);
+/* Asks a process for a safepoint at this time, once, in place of an earlier request.
+   BATON_NO_DEADLINE: not any more. For a guest that limits how long a kill is held back. */
+BATON_INSIDE void baton_request_safepoint_at(const baton_vm *vm, uint64_t process, uint64_t due);
 /* Takes back a kill that the process has not seen. */
 BATON_INSIDE void baton_withdraw_kill(const baton_vm *vm, uint64_t process);
 /* Ends the process's wait with BATON_INTERRUPTED. Returns 0 if it does not wait. */

@@ -301,6 +301,13 @@ bridge! {
         process(pid).is_some_and(|pid| vm.sched(|sched| sched.end_unstarted(pid))).into()
     }
 
+    fn baton_request_safepoint_at(vm, pid: u64, due: u64) {
+        if let Some(pid) = process(pid) {
+            let due = (due != u64::MAX).then(|| Instant::from_nanos(due));
+            vm.request_safepoint_at(pid, due);
+        }
+    }
+
     fn baton_set_kill_hold(vm, pid: u64, holds: c_int) {
         if let Some(pid) = process(pid) {
             vm.sched(|sched| sched.set_kill_hold(pid, holds != 0));

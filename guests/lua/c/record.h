@@ -175,8 +175,9 @@ struct baton_process {
   void *object;                 /* the file that a library function uses (see io/files.c) */
   int (*object_of)(struct lua_State *); /* and the function that noted it */
   void *exceptions[2];          /* the C++ runtime's per-thread globals */
-  /* how long it has held a kill back, and when that was last updated (nanoseconds) */
-  uint64_t held_for, held_at;
+  /* in nanoseconds of its processor time: how long it has held a kill back, as far as that was
+     counted; and when that began, if `counts_hold` */
+  uint64_t held_for, held_from;
   uint64_t beside_since;        /* when its call was retaken or offloaded, if `retaken` */
   struct baton_ending *ending;  /* how its outcome is reported (see process/links.c) */
   int (*body)(struct lua_State *); /* the main process's */
@@ -204,6 +205,7 @@ struct baton_process {
   unsigned char killed;
   /* killed a second time while it held the first kill back: nothing is held back any more */
   unsigned char abandoned;
+  unsigned char counts_hold;
   unsigned char interrupted;
   /* it waits in os.execute, and holds a kill back until the command ends */
   unsigned char awaits_command;

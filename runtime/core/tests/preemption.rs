@@ -436,3 +436,16 @@ fn unlock(process: &Process, mutex: MutexId) {
     let unlocked = process.vm.with_sched(|sched| sched.mutex_unlock(mutex));
     unlocked.expect("the process holds it");
 }
+
+/// A process that computes alone has no slices, and nothing else asks it for a safepoint.
+#[test]
+fn a_process_that_runs_alone_is_asked_for_a_safepoint_at_the_time_it_was_requested_for() {
+    run(|main| {
+        let due = Instant::now() + Duration::from_millis(5);
+        main.vm.request_safepoint_at(main.id, Some(due));
+        let asked = || main.mock.requests.load(Ordering::Relaxed) > 0;
+        main.spin_until(asked)?;
+        assert!(Instant::now() >= due);
+        Ok(())
+    });
+}

@@ -144,6 +144,7 @@ cases! {
         a_kill_waits_for_the_end_of_a_close_handler,
         a_close_handler_run_by_a_kill_may_wait,
         a_second_kill_abandons_a_close_handler,
+        code_that_holds_a_kill_back_runs_as_fast_as_other_code,
         a_second_kill_before_anything_was_closed_changes_nothing,
         a_second_kill_is_for_the_close_handler_that_runs,
         a_failing_scope_lets_killed_processes_close_their_variables,

@@ -56,7 +56,6 @@ static int hold_kills(lua_State *L) {
   lua_call(L, arguments, LUA_MULTRET);
   baton_lua_enter(L);
   baton_lua_end_hold(process);
-  if (process->killed) baton_lua_arm(L);
   baton_lua_leave(L);
   return lua_gettop(L);
 }

@@ -85,6 +85,7 @@ int baton_lua_kill_process(
     return 0;
   baton_lua_enter(L);
   if (again && process->holds > 0) process->abandoned = 1;
+  if (process->holds > 0) baton_lua_request_safepoint(process); /* it counts the time from there */
   baton_set_kill_hold(caller->vm->executor, process->sched_id, process->holds > 0);
   outcome = baton_kill(caller->vm->executor, process->sched_id);
   baton_lua_leave(L);

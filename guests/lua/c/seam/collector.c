@@ -241,7 +241,6 @@ LUAI_FUNC int baton_finalizer_pcall(
   baton_lua_use_ends(&interrupted);
   process->object = object;
   process->object_of = object_of;
-  if (l_unlikely(process->killed)) baton_lua_arm(L);
   if (l_unlikely(process->collection != NULL && process->vm->collections != before))
     give_up_collection(L, process->collection, status);
   process->vm->collections++; /* the collector continues */

@@ -178,6 +178,8 @@ void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_pen
 /* Raises what the process must raise now. */
 void baton_lua_raise_pending(lua_State *L, struct baton_process *process);
 int baton_lua_kill_is_due(struct baton_process *process);
+/* Counts how long a killed process has held its kill back. Inside the VM. */
+void baton_lua_count_hold(struct baton_process *process);
 /* Raises the process's kill, even if something holds it back. Outside the VM. */
 void baton_lua_raise_kill(lua_State *L, struct baton_process *process);
 /* Critical sections. All inside the VM. `mark` stays on the C stack until the end. An error ends

@@ -14,10 +14,39 @@ LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults);
 ** Errors
 ** ======================================================= */
 
+/* Nanoseconds of processor time for which a __close method may hold a kill back; and until it is
+   looked at again, when little is left. */
+#define HOLD_BOUND 5000000000u
+#define HOLD_TICK 10000000u
+
+/* Only safepoints and the ends of waits call this. So a process that holds a kill back and computes
+   is asked for a safepoint when its time may be over. Inside the VM. */
+void baton_lua_count_hold(struct baton_process *process) {
+  const void *vm = process->vm->executor;
+  uint64_t used, left;
+  if (process->holds == 0 || process->abandoned) return;
+  used = (uint64_t)(baton_time_used(vm, process->sched_id).cpu * 1e9);
+  if (!process->counts_hold) {
+    process->counts_hold = 1;
+    process->held_from = used;
+  }
+  process->held_for = used - process->held_from;
+  if (process->held_for >= HOLD_BOUND) return;
+  left = HOLD_BOUND - process->held_for;
+  baton_request_safepoint_at(
+      vm, process->sched_id, baton_now() + (left > HOLD_TICK ? left : HOLD_TICK));
+}
+
 /* Reports to the scheduler whether the killed process holds its kill back. Inside the VM. */
 static void sync_kill_hold(struct baton_process *process) {
-  if (process->holds == 0) process->held_for = process->abandoned = 0;
-  baton_set_kill_hold(process->vm->executor, process->sched_id, process->holds > 0);
+  const void *vm = process->vm->executor;
+  baton_set_kill_hold(vm, process->sched_id, process->holds > 0);
+  if (process->holds > 0) {
+    baton_lua_count_hold(process);
+  } else {
+    process->held_for = process->abandoned = process->counts_hold = 0;
+    baton_request_safepoint_at(vm, process->sched_id, BATON_NO_DEADLINE);
+  }
 }
 
 static void drop_mark(struct baton_process *process) {
@@ -62,14 +91,18 @@ void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *
   baton_enter_critical(process->vm->executor);
 }
 
-void baton_lua_end_critical(struct baton_process *process) { drop_mark(process); }
+void baton_lua_end_critical(struct baton_process *process) { baton_lua_end_hold(process); }
 
 void baton_lua_begin_hold(
     struct baton_process *process, struct baton_mark *mark, enum baton_mark_kind kind) {
   put_mark(process, mark, kind);
 }
 
-void baton_lua_end_hold(struct baton_process *process) { drop_mark(process); }
+/* What was held back is raised at the next instruction. */
+void baton_lua_end_hold(struct baton_process *process) {
+  drop_mark(process);
+  if (l_unlikely(process->killed)) baton_lua_arm(baton_lua_innermost(process));
+}
 
 void baton_lua_stop_collector(struct baton_process *process, struct baton_mark *mark) {
   put_mark(process, mark, BATON_MARK_COLLECTOR);
@@ -106,15 +139,16 @@ static void leave_collections(struct baton_process *process, const void *where) 
 
 /* Forgets marks, coroutines and collections above `where`, where the C stack is about to be cut. */
 static void unwind(struct baton_process *process, const void *where) {
-  unsigned criticals = process->criticals;
+  const unsigned holds = process->holds;
   while (process->marks != NULL && (const char *)process->marks < (const char *)where)
     drop_mark(process);
   while (process->resumed != NULL && (const char *)process->resumed < (const char *)where)
     process->resumed = process->resumed->previous;
   leave_collections(process, where);
   if (l_unlikely(process->turns_taken != NULL)) baton_seam_hooks.unwinds_calls(process, where);
-  /* raises what the critical section held back */
-  if (l_unlikely(criticals > 0 && process->criticals == 0)) baton_lua_request_safepoint(process);
+  /* raises what was held back */
+  if (l_unlikely(process->killed | process->interrupted) && holds > 0 && process->holds == 0)
+    baton_lua_request_safepoint(process);
 }
 
 struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) {
@@ -137,9 +171,6 @@ struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) 
   unwind(process, base->errorJmp);
   return base->errorJmp;
 }
-
-/* nanoseconds of running time for which a __close method may hold a kill back */
-#define HOLD_BOUND 5000000000u
 
 int baton_lua_kill_is_due(struct baton_process *process) {
   if (process->killed == 0) return 0;
@@ -203,8 +234,7 @@ LUAI_FUNC void baton_close_call(lua_State *L, StkId func, int nresults) {
   }
   put_mark(process, &mark, BATON_MARK_CLOSE);
   luaD_call(L, func, nresults);
-  drop_mark(process);
-  if (l_unlikely(process->killed)) baton_lua_arm(L);
+  baton_lua_end_hold(process);
 }
 
 LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults) {
@@ -216,8 +246,7 @@ LUAI_FUNC void baton_close_callnoyield(lua_State *L, StkId func, int nresults) {
   }
   put_mark(process, &mark, BATON_MARK_CLOSE);
   luaD_callnoyield(L, func, nresults);
-  drop_mark(process);
-  if (l_unlikely(process->killed)) baton_lua_arm(L);
+  baton_lua_end_hold(process);
 }
 
 /* }====================================================== */

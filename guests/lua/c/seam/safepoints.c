@@ -52,23 +52,10 @@ struct baton_process *baton_lua_here(lua_State *L) { return baton_lua_running(L)
 ** Safepoints
 ** ======================================================= */
 
-/*
-** Adds to the time for which a kill was held back. A killed process comes here at every
-** instruction, so the time since the last one is its own. If that time is long, the process did not
-** run or waited. Then only a moment counts.
-*/
-static void count_hold(struct baton_process *process) {
-  enum { MOMENT = 1000000 };
-  uint64_t now = baton_now(), since = now - process->held_at;
-  if (process->holds > 0 && process->held_at != 0)
-    process->held_for += since < MOMENT ? since : MOMENT;
-  process->held_at = now;
-}
-
 static void safepoint(lua_State *L, struct baton_process *process) {
   if (process->foreign_states == 0 && process->in_debugger != BATON_ALONE_IN_DEBUGGER)
     baton_safepoint(process->vm->executor);
-  if (l_unlikely(process->killed)) count_hold(process);
+  if (l_unlikely(process->killed)) baton_lua_count_hold(process);
   if (l_unlikely(process->killed || process->interrupted)) {
     lua_unlock(L);
     baton_lua_raise_pending(L, process);
@@ -127,7 +114,8 @@ static int trace_step(lua_State *L, const Instruction *pc) {
   struct baton_process *process = baton_lua_running(L);
   CallInfo *ci = L->ci;
   if (process != NULL && process->in_debugger != BATON_ALONE_IN_DEBUGGER &&
-      (baton_lua_count_step(process->vm) || l_unlikely(process->killed | process->interrupted))) {
+      (baton_lua_count_step(process->vm) || l_unlikely(baton_lua_kill_is_due(process)) ||
+          l_unlikely(process->interrupted))) {
     save_frame(L, pc);
     safepoint(L, process);
   }
@@ -154,15 +142,8 @@ LUAI_FUNC int luaG_traceexec(lua_State *L, const Instruction *pc) {
     struct baton_process *process = baton_lua_running(L);
     L->hookmask &= ~BATON_HOOK_BIT;
     if (process != NULL) {
-      CallInfo *ci = L->ci;
       save_frame(L, pc);
       safepoint(L, process);
-      if (l_unlikely(process->killed)) { /* held back: check at every instruction */
-        L->hookmask |= BATON_HOOK_BIT;
-        trace(L, pc);
-        ci->u.l.trap = 1;
-        return 1;
-      }
     }
   }
   return trace(L, pc);

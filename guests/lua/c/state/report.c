@@ -112,6 +112,7 @@ int baton_lua_note_kill(struct baton_process *process) {
   if (process->outcome != BATON_ALIVE) return -1;
   if (process->killed && process->holds > 0) process->abandoned = 1;
   process->killed = 1;
+  if (process->holds > 0) baton_lua_request_safepoint(process); /* it counts the time from there */
   return process->holds > 0;
 }
 

@@ -48,6 +48,11 @@ baton_timeout baton_lua_read_timeout(lua_State *L, int index) {
 
 void baton_lua_end_wait(lua_State *L, struct baton_process *process, int reason) {
   if (reason == BATON_INTERRUPTED) process->interrupted = 1;
+  if (process->killed && process->holds > 0) {
+    baton_lua_enter(L);
+    baton_lua_count_hold(process);
+    baton_lua_leave(L);
+  }
   baton_lua_raise_pending(L, process);
   if (reason == BATON_FORBIDDEN) luaL_error(L, "cannot wait inside process.critical");
 }

@@ -76,6 +76,7 @@ impl<C> Scheduler<C> {
         self.set_phase(index, Phase::Dead);
         self.detach(index);
         self.abandon_mutexes(index);
+        self.deadlines.cancel(Owner::Safepoint(index));
         self.abandon_rwlocks(index);
         self.release_joiners(index);
     }

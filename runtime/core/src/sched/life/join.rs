@@ -134,6 +134,12 @@ impl<C> Scheduler<C> {
     /// Sets the scheduler's time. All waits and sleeps that are due end, and all timers that are
     /// due fire, in the order of their deadlines. Returns how many.
     pub fn expire(&mut self, now: Instant) -> usize {
+        self.expire_and_ask(now, |_| {})
+    }
+
+    /// As [`Scheduler::expire`]. Calls `ask` with the user data of each process that is to come to
+    /// a safepoint by now ([`Scheduler::request_safepoint_at`]).
+    pub(crate) fn expire_and_ask(&mut self, now: Instant, mut ask: impl FnMut(usize)) -> usize {
         self.now = self.now.max(now);
         let mut count = 0;
         while let Some((owner, due)) = self.deadlines.take_due(now.as_nanos()) {
@@ -142,6 +148,7 @@ impl<C> Scheduler<C> {
             match owner {
                 Owner::Process(index) => self.time_out(index),
                 Owner::Timer(index) => self.fire_timer(index, due),
+                Owner::Safepoint(index) => ask(self.processes[index].user_data),
             }
             count += 1;
         }

@@ -5,7 +5,9 @@
 //! cancels the hold. In all other cases a second kill has no effect.
 
 use crate::sched::process::Phase;
+use crate::sched::time::deadlines::Owner;
 use crate::sched::{KillOutcome, ProcessId, Scheduler, Wake, WakeReason};
+use baton_sys::clock::Instant;
 
 impl<C> Scheduler<C> {
     /// Kills a process.
@@ -78,6 +80,34 @@ impl<C> Scheduler<C> {
         process.holds_kills = holds;
         if process.kill_is_due() && index != self.current {
             let _ = self.deliver_kill(index);
+        }
+    }
+
+    /// Has the executor ask a process for a safepoint at `due`, once, in place of an earlier
+    /// request; `None`: not any more. For a guest that limits how long a process holds kills.
+    ///
+    /// ```
+    /// use baton_core::sched::{Scheduler, SpawnOptions};
+    /// use baton_sys::clock::Instant;
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let process = sched.spawn(SpawnOptions::default(), ())?;
+    /// let due = Instant::from_nanos(1000);
+    /// sched.request_safepoint_at(process, Some(due));
+    /// assert_eq!(sched.next_deadline(), Some(due));
+    /// sched.request_safepoint_at(process, None);
+    /// assert_eq!(sched.next_deadline(), None);
+    /// # Ok::<(), baton_core::sched::ProcessLimit>(())
+    /// ```
+    pub fn request_safepoint_at(&mut self, pid: ProcessId, due: Option<Instant>) {
+        let Some(index) = self.processes.find_alive(pid) else {
+            return;
+        };
+        match due {
+            Some(due) => self.deadlines.set(Owner::Safepoint(index), due.as_nanos()),
+            None => {
+                self.deadlines.cancel(Owner::Safepoint(index));
+            }
         }
     }
 

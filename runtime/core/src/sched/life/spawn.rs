@@ -2,6 +2,7 @@
 
 use crate::sched::process::Phase;
 use crate::sched::slab::NIL;
+use crate::sched::time::deadlines::Owner;
 use crate::sched::{CarrierId, Priority, ProcessId, ProcessLimit, Scheduler, Wake, WakeReason};
 
 /// The options of a new process.
@@ -96,6 +97,7 @@ impl<C> Scheduler<C> {
         self.live_non_daemons -= u32::from(!self.processes[index].daemon);
         self.counters.ended += 1;
         self.abandon_mutexes(index);
+        self.deadlines.cancel(Owner::Safepoint(index));
         self.abandon_rwlocks(index);
         self.release_joiners(index);
         self.wake_if_at_rest();

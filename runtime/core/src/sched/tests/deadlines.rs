@@ -36,10 +36,10 @@ impl Plain {
 
 fn any_owner(random: &mut Random) -> Owner {
     let index = random.below(40) as u32;
-    if random.one_in(2) {
-        Owner::Process(index)
-    } else {
-        Owner::Timer(index)
+    match random.below(3) {
+        0 => Owner::Process(index),
+        1 => Owner::Timer(index),
+        _ => Owner::Safepoint(index),
     }
 }
 

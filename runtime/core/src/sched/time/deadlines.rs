@@ -6,19 +6,26 @@
 
 use crate::sched::slab::NIL;
 
-/// The owner of a deadline: a process or a timer, by index.
+/// The number of kinds of owners.
+const OWNERS: usize = 3;
+
+/// The owner of a deadline, by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sched) enum Owner {
+    /// The wait of a process.
     Process(u32),
     Timer(u32),
+    /// The request that a process comes to a safepoint.
+    Safepoint(u32),
 }
 
 impl Owner {
     #[inline]
     fn key(self) -> usize {
         match self {
-            Owner::Process(index) => index as usize * 2,
-            Owner::Timer(index) => index as usize * 2 + 1,
+            Owner::Process(index) => index as usize * OWNERS,
+            Owner::Timer(index) => index as usize * OWNERS + 1,
+            Owner::Safepoint(index) => index as usize * OWNERS + 2,
         }
     }
 }
@@ -69,8 +76,8 @@ impl Deadlines {
     /// Whether `owners` processes and as many timers can have deadlines. The tables grow if
     /// necessary; `false` if they cannot.
     pub(in crate::sched) fn make_room(&mut self, owners: usize) -> bool {
-        let keys = (2 * owners).saturating_sub(self.places.len());
-        let entries = (2 * owners).saturating_sub(self.heap.len());
+        let keys = (OWNERS * owners).saturating_sub(self.places.len());
+        let entries = (OWNERS * owners).saturating_sub(self.heap.len());
         crate::sched::room::make_room(&mut self.places, keys)
             && crate::sched::room::make_room(&mut self.heap, entries)
     }

@@ -356,6 +356,15 @@ impl Inside<'_> {
         outcome
     }
 
+    /// Asks a process for a safepoint at `due`, once, in place of an earlier request; `None`: not
+    /// any more. If it runs then, it comes there soon, alone or not.
+    pub fn request_safepoint_at(&self, process: ProcessId, due: Option<Instant>) {
+        self.with_inner(|inner| {
+            inner.sched.request_safepoint_at(process, due);
+            self.update_hints(inner);
+        });
+    }
+
     /// Replaces the guest's data of a process.
     pub fn set_user_data(&self, process: ProcessId, user_data: usize) {
         self.with_inner(|inner| {

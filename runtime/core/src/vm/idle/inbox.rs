@@ -198,7 +198,8 @@ impl Inside<'_> {
             self.serve_wakers(inner);
             inner.sched.set_from_outside(false);
             if inner.sched.next_deadline().is_some() {
-                inner.sched.expire(self.due_by());
+                let ask = |user_data| self.guest.request_safepoint(user_data);
+                inner.sched.expire_and_ask(self.due_by(), ask);
             }
         });
         if self.with_inner(|inner| !inner.held_threads.is_empty()) {
