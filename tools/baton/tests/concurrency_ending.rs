@@ -266,6 +266,56 @@ fn written_data_is_not_lost_when_a_call_is_abandoned() {
     assert_eq!(outcome.stdout.len(), 68_536);
 }
 
+/// Guards against a time limit for files that no call uses, and against one file in use that hides
+/// the others.
+#[test]
+fn an_exit_flushes_all_files_but_those_in_use_however_slowly_they_are_read() {
+    let mut program = baton()
+        .process_code(
+            "local kept = io.open(os.getenv 'SCRATCH' .. '/kept', 'w')
+             kept:write 'in a file'
+             local slow = io.popen('sleep 0.1; wc -c', 'w')
+             slow:setvbuf('full', 100000)
+             slow:write(('x'):rep(66536)) -- more than a pipe holds
+             local stuck = io.popen('exec sleep 5 >&- 2>&-', 'w')
+             process.spawn({ daemon = true }, function() stuck:write(('x'):rep(1000000)) end)
+             process.sleep(0.03)
+             os.exit(0)",
+        )
+        .start();
+    program.await_rest();
+    let kept = std::fs::read_to_string(program.scratch().join("kept"));
+    assert_eq!(kept.expect("a file"), "in a file");
+    program.finish().succeeds().wrote("66536\n").quietly();
+}
+
+/// Guards against two processes that wait for each other until a time limit, busily.
+#[test]
+fn of_two_processes_that_exit_in_their_closing_methods_the_first_one_counts() {
+    let exits = "local function closing(f) return setmetatable({}, { __close = f }) end
+         process.spawn({ daemon = true }, function()
+           local after <close> = closing(function() print 'closed' end)
+           local exits <close> = closing(function()
+             pcall(os.exit, 4, true)
+             print 'never'
+           end)
+           process.sleep(1000)
+         end)
+         process.yield()";
+    let by_another = "process.spawn(function()
+           local exits <close> = closing(function() os.exit(3, true) end)
+         end)
+         process.sleep(1000)";
+    for (end, status) in [(by_another, 3), ("os.exit(3, true)", 3), ("", 4)] {
+        baton()
+            .process_code(&format!("{exits} {end}"))
+            .run()
+            .ends_with(status)
+            .wrote("closed\n")
+            .quietly();
+    }
+}
+
 #[test]
 fn a_daemons_print_into_a_full_pipe_arrives_once_when_the_pipe_is_read() {
     for end in ["", "os.exit(0)"] {

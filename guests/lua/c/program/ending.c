@@ -12,6 +12,9 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#if defined(__GLIBC__)
+#include <stdio_ext.h>
+#endif
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -115,13 +118,36 @@ static const struct baton_lua_vm *program;
 
 void baton_lua_end_with(const struct baton_lua_vm *vm) { program = vm; }
 
+#if defined(__GLIBC__)
+/* glibc's own list of all files. It exports these functions, and declares them nowhere. */
+void _IO_list_lock(void);
+void _IO_list_unlock(void);
+void *_IO_iter_begin(void);
+void *_IO_iter_end(void);
+void *_IO_iter_next(void *iterator);
+FILE *_IO_iter_file(void *iterator);
+
+/* Flushes all files, however long that takes, but for those in use by a call: that may never
+   return. */
+static void flush_all(void) {
+  void *i;
+  _IO_list_lock(); /* no file is closed meanwhile */
+  for (i = _IO_iter_begin(); i != _IO_iter_end(); i = _IO_iter_next(i)) {
+    FILE *file = _IO_iter_file(i);
+    if (ftrylockfile(file) != 0) continue;
+    if (__fpending(file) > 0) fflush_unlocked(file);
+    funlockfile(file);
+  }
+  _IO_list_unlock();
+}
+#else
 #define FLUSH_BOUND 10000000 /* nanoseconds for other files than the standard ones */
 
 static pthread_mutex_t flushing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t flushed = PTHREAD_COND_INITIALIZER;
 static int is_flushed; /* the mutex guards it */
 
-static void *flush_all(void *unused) {
+static void *flush(void *unused) {
   fflush(NULL);
   pthread_mutex_lock(&flushing);
   is_flushed = 1;
@@ -130,12 +156,17 @@ static void *flush_all(void *unused) {
   return unused;
 }
 
-/* Flushes the files of C code, with a time limit: an abandoned thread may have one in use for
-   ever. */
-static void flush_in_time(void) {
+/* Flushes all files, with a time limit: an abandoned thread may have one in use for ever, and this
+   system does not tell which. */
+static void flush_all(void) {
   struct timespec until;
   pthread_t thread;
-  if (pthread_create(&thread, NULL, flush_all, NULL) != 0) return;
+  /* otherwise another thread is in the middle of writing, perhaps for ever */
+  if (ftrylockfile(stderr) == 0) {
+    fflush(stderr);
+    funlockfile(stderr);
+  }
+  if (pthread_create(&thread, NULL, flush, NULL) != 0) return;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_nsec += FLUSH_BOUND;
   until.tv_sec += until.tv_nsec / 1000000000;
@@ -145,6 +176,7 @@ static void flush_in_time(void) {
   }
   pthread_mutex_unlock(&flushing);
 }
+#endif
 
 /*
 ** The last function that exit() calls before the C library's own end. That end takes the locks of
@@ -154,16 +186,11 @@ static void flush_in_time(void) {
 */
 static void leave(int status, void *unused) {
   (void)unused;
-  if (program == NULL || (program->outstanding == 0 && !baton_ffi_is_calling(program)) ||
-      getpid() != program->pid)
+  if (program == NULL || getpid() != program->pid ||
+      !(baton_lua_calls_are_out() || baton_ffi_is_calling(program)))
     return;
   fflush(stdout);
-  /* otherwise another thread is in the middle of writing, perhaps for ever */
-  if (ftrylockfile(stderr) == 0) {
-    fflush(stderr);
-    funlockfile(stderr);
-  }
-  flush_in_time();
+  flush_all();
   _exit(status);
 }
 

@@ -131,6 +131,28 @@ void baton_lua_write_flight(lua_State *L) {
   baton_lua_leave(L);
 }
 
+/* Another process is ending the program, and waits for the caller: ends the caller, whatever holds
+   kills back. Its status counts only if no other process has exited. */
+static l_noret end_with_program(lua_State *L, struct baton_process *process, int status) {
+  int kills;
+  if (!process->vm->exiting) {
+    process->vm->exiting = 1;
+    process->vm->exit_status = status;
+  }
+  baton_lua_enter(L);
+  baton_lua_leave_criticals(process);
+  baton_lua_leave(L);
+  baton_lua_push_process(L, process);
+  for (kills = process->killed; kills < 2; kills++) {
+    if (kills == 0)
+      lua_pushliteral(L, "the program is ending");
+    else
+      lua_getiuservalue(L, -1, BATON_UV_REASON);
+    baton_lua_kill_process(L, process, process, lua_gettop(L) - 1);
+  }
+  baton_lua_raise_kill(L, process);
+}
+
 /* os.exit([code [, close]]). The state of a program that embeds Lua is not closed: the program's
    own code may use it until it ends. */
 int baton_lua_exit_program(lua_State *L) {
@@ -146,6 +168,7 @@ int baton_lua_exit_program(lua_State *L) {
       lua_close(process->vm->main); /* in a finalizer: the other finalizers run first, as in Lua */
     } else if (process != NULL) {
       baton_lua_check_may_wait(L, process);
+      if (process->vm->exiting || process->vm->ending) end_with_program(L, process, status);
       process->vm->exiting = 1;
       baton_lua_enter(L);
       baton_lua_leave_criticals(process);
@@ -270,14 +293,16 @@ static int end_others(struct baton_process *process) {
 */
 static int end_as_main(struct baton_process *process) {
   lua_State *L = process->L;
+  int status;
   if (process->killed && process->vm->exiting) return 0;
   baton_lua_enter(L);
   baton_withdraw_kill(process->vm->executor, process->sched_id);
   process->killed = 0;
   baton_release_joiners(process->vm->executor, process->sched_id);
   baton_lua_leave(L);
-  process->vm->exit_status = end_others(process);
+  status = end_others(process);
   baton_lua_close_state(process);
+  if (!process->vm->exiting) process->vm->exit_status = status;
   return 1;
 }
 
@@ -334,8 +359,8 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
   lua_settop(L, 0);
   baton_lua_finish(L, 0);
   baton_lua_close_state(vm->main_process);
-  vm->exit_status = status;
-  return status;
+  if (!vm->exiting) vm->exit_status = status;
+  return vm->exit_status;
 }
 
 /* Runs a process on its own C stack. Inside the VM before and after. */

@@ -165,6 +165,8 @@ void baton_lua_detach(struct baton_process *process);
    Returns outside of it if the process has moved. */
 enum baton_offload baton_lua_offload(struct baton_process *process);
 void baton_lua_forget_calls(struct baton_lua_vm *vm);
+/* Whether a foreign call of any VM was retaken and has not returned. Any thread. */
+int baton_lua_calls_are_out(void);
 void baton_lua_note_exception_globals(void);
 /* Updates whether native threads are short. Inside the VM. */
 void baton_lua_watch_threads(struct baton_lua_vm *vm);

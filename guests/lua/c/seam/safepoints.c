@@ -179,6 +179,10 @@ LUAI_FUNC void luaD_shrinkstack(lua_State *L) {
   if (atomic_load_explicit(&outstanding, memory_order_relaxed) == 0) baton_stock_shrinkstack(L);
 }
 
+int baton_lua_calls_are_out(void) {
+  return atomic_load_explicit(&outstanding, memory_order_relaxed) > 0;
+}
+
 /* Notes that the process is in a foreign call and the VM continues without it. */
 static void begin_outstanding(struct baton_process *process) {
   process->retaken = 1;
