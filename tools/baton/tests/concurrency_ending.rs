@@ -35,7 +35,7 @@ const FIFO: &str = "io.open(require 'check'.fifo())";
 const ENDS: [(&str, i32); 6] = [
     ("", 0),
     ("error 'failed'", 1),
-    ("process.main:kill()", 0),
+    ("process.main:kill()", 1),
     ("os.exit(3)", 3),
     ("os.exit(3, true)", 3),
     ("process.spawn(os.exit, 4, true) process.sleep(100)", 4),
@@ -313,6 +313,30 @@ fn of_two_processes_that_exit_in_their_closing_methods_the_first_one_counts() {
             .ends_with(status)
             .wrote("closed\n")
             .quietly();
+    }
+}
+
+#[test]
+fn a_program_whose_main_process_was_killed_says_so_and_has_failed() {
+    let end = |kill: &str| {
+        let code = format!("process.spawn(function() process.yield() print 'rest' end) {kill}");
+        baton().process_code(&code).run()
+    };
+    for (kill, why) in [
+        (
+            "process.main:kill()",
+            "the main process was killed: killed\n",
+        ),
+        (
+            "process.spawn(function() process.main:kill('gone') end) process.sleep(9)",
+            "the main process was killed: gone\n",
+        ),
+        (
+            "process.main:kill(setmetatable({}, { __tostring = error }))",
+            "the main process was killed\n",
+        ),
+    ] {
+        end(kill).ends_with(1).wrote("rest\n").complained(why);
     }
 }
 

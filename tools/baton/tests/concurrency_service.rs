@@ -187,8 +187,9 @@ fn a_monitor_of_the_main_process_receives_its_kill() {
              process.sleep(3600)",
         )
         .run()
-        .succeeds()
-        .wrote("true\tkilled\tgone\n");
+        .ends_with(1)
+        .wrote("true\tkilled\tgone\n")
+        .complained("the main process was killed: gone");
 }
 
 /// The failure is reported and sets the status, as that of any process that is not joined.

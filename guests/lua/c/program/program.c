@@ -233,17 +233,35 @@ static void notify_of_kill(struct baton_process *process) {
   baton_lua_leave(process->L);
 }
 
-/* Continues after a kill of the main process, which is no error: waits for the others. */
-static int end_after_kill(lua_State *L, struct baton_process *process) {
-  int status = EXIT_FAILURE;
+/* Pushes the message about the kill of the main process. The argument is its record. */
+static int describe_kill(lua_State *L) {
+  baton_lua_push_reason(L, lua_touserdata(L, 1));
+  lua_pushfstring(L, "the main process was killed: %s", luaL_tolstring(L, -1, NULL));
+  return 1;
+}
+
+/* Of the program's first VM: tells that its main process was killed. */
+static void report_kill(lua_State *L, struct baton_process *process) {
+  if (process->vm->start != NULL) return;
+  lua_pushcfunction(L, describe_kill);
+  lua_pushlightuserdata(L, process);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    lua_pop(L, 1);
+    lua_pushliteral(L, "the main process was killed");
+  }
+  report_error(L);
+}
+
+/* Continues after a kill of the main process: waits for the others. */
+static void end_after_kill(lua_State *L, struct baton_process *process) {
   baton_lua_enter(L);
   baton_withdraw_kill(process->vm->executor, process->sched_id);
   process->killed = 0;
   baton_lua_leave(L);
   lua_settop(L, 0);
+  report_kill(L, process);
   lua_pushcfunction(L, wait_for_rest);
-  if (lua_pcall(L, 0, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
-  return status;
+  (void)lua_pcall(L, 0, 1, 0);
 }
 
 /* Makes a state that lives as long as the VM, and returns its address. */
@@ -353,7 +371,8 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
     return status;
   } else {
     notify_of_kill(vm->main_process);
-    status = end_after_kill(L, vm->main_process);
+    end_after_kill(L, vm->main_process);
+    status = EXIT_FAILURE;
   }
   if (vm->start == NULL) baton_lua_set_interruptible(0);
   lua_settop(L, 0);
