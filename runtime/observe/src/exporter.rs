@@ -11,8 +11,10 @@
 //! another one. So a request whose `Host` is no name of this machine is refused.
 //!
 //! The exporter has one thread, which waits for clients and wakes for nothing else. Each client has
-//! a thread of its own, at most [`MOST_CLIENTS`] at a time, and [`WHOLE_TIME`] for its one request.
-//! So a client that is slow or says nothing keeps only its own place. What is more is refused.
+//! a thread of its own and a place, of which there are [`MOST_CLIENTS`], and [`WHOLE_TIME`] for its
+//! one request. When all places are taken, the client that has had its place longest without a
+//! whole request loses it to the new one. If all have asked, the new one is refused. So clients
+//! that say nothing keep nobody out.
 //!
 //! A fork's child does not serve: it has no such thread, and its guest closes what was
 //! [`inherited`](crate::inherited).
@@ -28,12 +30,12 @@ use rustix::fs::{Mode, chmod};
 use rustix::process::geteuid;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The environment variable with the address.
@@ -131,12 +133,12 @@ fn start(address: &Address, text: Text) -> io::Result<()> {
     let noted = Noted::new(&listener);
     thread::start_helper("baton-metrics", move || {
         let (_counted, _noted) = (Counted::new(), noted);
-        let clients = Arc::new(AtomicUsize::new(0));
+        let visits = Arc::new(Visits::default());
         loop {
             // An error is like a client: the accept tells.
             let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], None);
             match listener.accept() {
-                Ok(client) => serve(client, &clients, &text),
+                Ok(client) => serve(client, &visits, &text),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 // The program is short of descriptors: not again at once.
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
@@ -145,25 +147,71 @@ fn start(address: &Address, text: Text) -> io::Result<()> {
     })
 }
 
-/// Serves a client on a thread of its own.
-fn serve(client: Client, clients: &Arc<AtomicUsize>, text: &Text) {
-    // Relaxed (all): only a bound.
-    if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
-        clients.fetch_sub(1, Ordering::Relaxed);
-        // No answer: its writing could block.
-        return;
+/// A client, while it is served.
+struct Visit {
+    client: Client,
+    /// Its request is whole.
+    has_asked: AtomicBool,
+}
+
+impl Visit {
+    fn new(client: Client) -> Visit {
+        Visit {
+            client,
+            has_asked: AtomicBool::new(false),
+        }
     }
-    let (counted, text) = (Arc::clone(clients), Arc::clone(text));
+}
+
+/// Those who have places, the oldest first.
+#[derive(Default)]
+struct Visits {
+    places: Mutex<Vec<Arc<Visit>>>,
+    left: Condvar,
+}
+
+impl Visits {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Visit>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a place to a client. `None`: all are taken by clients that have asked. By one thread.
+    fn enter(&self, client: Client) -> Option<Arc<Visit>> {
+        let mut places = self.lock();
+        while places.len() >= MOST_CLIENTS {
+            // Relaxed: a client that asks at this moment may lose its place.
+            let is_silent = |visit: &&Arc<Visit>| !visit.has_asked.load(Ordering::Relaxed);
+            // Its read ends, and so does its thread.
+            places.iter().find(is_silent)?.client.end();
+            let left = self.left.wait(places);
+            places = left.unwrap_or_else(PoisonError::into_inner);
+        }
+        let visit = Arc::new(Visit::new(client));
+        places.push(Arc::clone(&visit));
+        Some(visit)
+    }
+
+    fn leave(&self, visit: &Arc<Visit>) {
+        self.lock().retain(|other| !Arc::ptr_eq(other, visit));
+        self.left.notify_one();
+    }
+}
+
+/// Serves a client on a thread of its own.
+fn serve(client: Client, visits: &Arc<Visits>, text: &Text) {
+    // No answer to whom is refused: its writing could block.
+    let Some(visit) = visits.enter(client) else {
+        return;
+    };
+    let (own, all, text) = (Arc::clone(&visit), Arc::clone(visits), Arc::clone(text));
     let started = thread::start_helper("baton-metrics", move || {
         let _counted = Counted::new();
         // An error of the connection ends it, and concerns nobody else.
-        let _ = converse(&client, &text);
-        drop(client);
-        counted.fetch_sub(1, Ordering::Relaxed);
+        let _ = converse(&own, &text);
+        all.leave(&own);
     });
     if started.is_err() {
-        // The client was dropped with the thread's function.
-        clients.fetch_sub(1, Ordering::Relaxed);
+        visits.leave(&visit);
     }
 }
 
@@ -270,19 +318,31 @@ impl Client {
         }
     }
 
+    /// Ends the connection. Another thread's read or write ends, too.
+    fn end(&self) {
+        // It may have ended already.
+        let _ = match self {
+            Client::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Client::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
     fn is_on_the_network(&self) -> bool {
         matches!(self, Client::Tcp(_))
     }
 }
 
 /// Answers one request, and ends the connection.
-fn converse(client: &Client, text: &Text) -> io::Result<()> {
+fn converse(visit: &Visit, text: &Text) -> io::Result<()> {
+    let client = &visit.client;
     let _noted = Noted::new(client);
     let until = Instant::now() + WHOLE_TIME;
     if !client.may_ask()? {
         return Ok(());
     }
-    let answer = match read_head(client, until)? {
+    let head = read_head(client, until)?;
+    visit.has_asked.store(true, Ordering::Relaxed); // Relaxed: as in `Visits::enter`.
+    let answer = match head {
         Some(head) => answer(&head, client.is_on_the_network(), text),
         None => Answer::error(
             "431 Request Header Fields Too Large",
@@ -523,7 +583,7 @@ mod tests {
         ) {
             let (ours, theirs) = UnixStream::pair().expect("a pair");
             let server = std::thread::spawn(move || {
-                let _ = converse(&Client::Unix(theirs), &text());
+                let _ = converse(&Visit::new(Client::Unix(theirs)), &text());
             });
             let writer = ours.try_clone().expect("a second handle");
             let all = [beginning.as_bytes(), &bytes].concat();
