@@ -110,6 +110,13 @@ void *baton_io_checkudata(lua_State *L, int index, const char *type_name) {
   return stream;
 }
 
+/* For io.type. A file that has come back from vm.move is open again. */
+void *baton_io_testudata(lua_State *L, int index, const char *type_name) {
+  luaL_Stream *stream = luaL_testudata(L, index, type_name);
+  if (stream != NULL && stream->closef == NULL) (void)baton_io_has_moved(L, index, 0);
+  return stream;
+}
+
 void *baton_io_touserdata(lua_State *L, int index) {
   luaL_Stream *stream = lua_touserdata(L, index);
   if (stream == NULL) return NULL;

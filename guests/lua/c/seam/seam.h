@@ -265,6 +265,7 @@ int baton_io_refill(BATON_FILE *file);
 BATON_FILE *baton_io_popen(struct lua_State *L, const char *command, const char *mode);
 int baton_io_pclose(struct lua_State *L, BATON_FILE *file);
 #define luaL_checkudata baton_io_checkudata
+#define luaL_testudata baton_io_testudata
 #define lua_touserdata baton_io_touserdata
 #define lua_newuserdatauv baton_io_newuserdata
 #define fclose baton_io_fclose

@@ -59,15 +59,19 @@ function case.a_file_that_was_never_received_comes_back()
   local file, ch = file_of "text", vm.channel(1)
   ch:send "full"
   check.results("timeout", { n = 2, nil, "timeout" }, ch:send(vm.move(file), 0))
+  check.equal(io.type(file), "file")
   check.equal(file:read(2), "te")
   check.raises("cannot send value%[2%]", ch.send, ch, { vm.move(file), io.stdout })
   ch:receive()
   ch:send(vm.move(file))
   check.raises("the file was moved to another VM", file.read, file)
+  check.equal(io.type(file), "closed file")
   ch = nil
   collectgarbage()
+  check.equal(io.type(file), "file")
   check.equal(file:read "a", "xt")
   check.that(file:close())
+  check.equal(io.type(file), "closed file")
 end
 
 function case.a_file_that_nobody_has_any_more_is_closed()
