@@ -12,6 +12,7 @@ cases! {
         numbers_of_all_types_come_back,
         a_number_that_does_not_fit_raises_and_writes_nothing,
         positions_out_of_the_buffer_raise,
+        what_is_longer_than_the_buffer_is_not_made,
         pack_and_unpack_are_those_of_string,
         strings_of_any_length_are_unpacked,
         ranges_are_those_of_string_sub,

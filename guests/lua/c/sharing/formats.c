@@ -4,7 +4,7 @@
 ** Lua's own functions do it, which this file notes before a program can replace them. They are at
 ** the same addresses in all VMs. So packing makes a string of what is written, and unpacking one of
 ** what is read: of the format's size, or, for a format without a fixed size, of a piece that grows
-** until it is long enough.
+** until it is long enough. A format that alone needs more room than there is is not packed.
 */
 #include "sharing/buffers.h"
 #include "lualib.h"
@@ -24,6 +24,27 @@ static size_t check_position(lua_State *L, int index, const struct buffer *buffe
   return (size_t)position - 1;
 }
 
+/* Raises an error if what is written by the format at index 2 is longer than `room`, whatever its
+   strings are. Only an option 'c' makes it long. */
+static void check_room(lua_State *L, size_t room) {
+  const char *format = lua_tostring(L, 2);
+  luaL_Buffer fixed;
+  if (strchr(format, 'c') == NULL) return;
+  lua_pushcfunction(L, packsize);
+  luaL_buffinit(L, &fixed); /* the format without strings that have any length */
+  while (*format != '\0') {
+    const char option = *format++;
+    if (option != 's' && option != 'z') luaL_addchar(&fixed, option);
+    if (option == 's') format += strspn(format, "0123456789");
+  }
+  luaL_pushresult(&fixed);
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK)
+    luaL_argcheck(L, (lua_Unsigned)lua_tointeger(L, -1) <= room, 3, "the buffer is too short");
+  else if (strstr(luaL_optstring(L, -1, ""), "too large") != NULL)
+    luaL_argerror(L, 3, "the buffer is too short");
+  lua_pop(L, 1); /* packing raises other errors itself */
+}
+
 /* b:pack(format, position, ...) -> the position behind it */
 static int buffer_pack(lua_State *L) {
   const struct buffer *buffer = baton_shared_check_writable(L);
@@ -32,6 +53,7 @@ static int buffer_pack(lua_State *L) {
   luaL_checkstring(L, 2);
   luaL_checkinteger(L, 3);
   position = check_position(L, 3, buffer);
+  check_room(L, buffer->length - position);
   lua_pushcfunction(L, pack);
   lua_replace(L, 3);
   lua_pushvalue(L, 2);

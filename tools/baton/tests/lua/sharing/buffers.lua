@@ -72,6 +72,25 @@ function case.positions_out_of_the_buffer_raise()
   check.equal(b:pack("", 9), 9)
 end
 
+-- Guards against gigabytes that are made only to find that there is no room for them.
+function case.what_is_longer_than_the_buffer_is_not_made()
+  local b = vm.buffer(16)
+  local limited <close> = check.closing(function() collectgarbage "restart" end)
+  collectgarbage()
+  collectgarbage "stop"
+  local before = collectgarbage "count"
+  for _, format in ipairs {
+    "c2000000000", "z c2000000000", "c2000000000 s4 z", "c2000000000 c2000000000", "s c17",
+  } do
+    check.raises("the buffer is too short", b.pack, b, format, 1, "abc", "abc", "abc")
+  end
+  check.within(collectgarbage "count" - before, 0, 100)
+  check.equal(b:pack("z c2 s1", 1, "a", "bc", "d"), 7)
+  check.results("unpack", { "a", "bc", "d", 7 }, b:unpack "z c2 s1")
+  check.raises("invalid format option", b.pack, b, "c2 ?", 1, "bc")
+  check.raises("invalid format option", b.pack, b, "?", 1, "bc")
+end
+
 function case.pack_and_unpack_are_those_of_string()
   local b = vm.buffer(1000)
   local formats = {
