@@ -146,6 +146,9 @@ function vm.pool(options)
   if type(options) ~= "table" then wrong(2, 1, "pool", "table expected, got %s", type(options)) end
   check_options(2, 1, "pool", options, POOL_OPTIONS)
   check_positive(2, 1, "pool", options, "size")
+  if options.queue and options.queue < 0 then
+    wrong(2, 1, "pool", "option 'queue' must not be negative, got %d", options.queue)
+  end
   if not options.module then wrong(2, 1, "pool", "option 'module' expected") end
   local size = options.size or vm.cores()
   local pool = setmetatable({

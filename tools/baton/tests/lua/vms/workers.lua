@@ -159,6 +159,7 @@ function case.wrong_arguments_of_a_pool_raise()
   check.raises("table expected, got nil", vm.pool)
   check.raises("option 'module' expected", vm.pool, {})
   check.raises("unknown option 'colour'", vm.pool, { colour = "x" })
+  check.raises("option 'queue' must not be negative", vm.pool, { module = "x", queue = -1 })
   local missing = { module = "vms.modules.missing" }
   check.raises("module 'vms.modules.missing' not found", vm.pool, missing)
 end
