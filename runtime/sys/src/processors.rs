@@ -27,23 +27,29 @@ pub struct Reading {
 /// baton_portable`) count as zero or absent.
 #[must_use]
 pub fn read() -> Reading {
-    let text = |path: &str| {
-        if cfg!(baton_portable) {
-            return String::new();
-        }
-        fs::read_to_string(path).unwrap_or_default()
-    };
     let stat = text("/proc/stat");
     let (stolen, total) = stolen_and_total(&stat);
     Reading {
         cpus: thread::available_parallelism().map_or(1, usize::from),
-        quota: quota_files(&text("/proc/self/cgroup"))
-            .iter()
-            .any(|file| limits(&text(file))),
+        quota: quota_in(text).is_some(),
         pressure: pressure(&text("/proc/pressure/cpu")).unwrap_or_else(|| pressure_now(&stat)),
         stolen,
         total,
     }
+}
+
+fn text(path: &str) -> String {
+    if cfg!(baton_portable) {
+        return String::new();
+    }
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// How many CPUs' time the control groups of the program allow: the smallest quota of all groups
+/// around it, which may be a fraction. `None` without a quota, or with `--cfg baton_portable`.
+#[must_use]
+pub fn quota() -> Option<f64> {
+    quota_in(text)
 }
 
 /// Makes the calling thread, and the threads that it starts from now on, run on one processor only.
@@ -158,6 +164,20 @@ pub fn free_this_thread() -> io::Result<()> {
     }
 }
 
+/// As [`quota`], with the texts of files.
+fn quota_in(text: impl Fn(&str) -> String) -> Option<f64> {
+    let files = quota_files(&text("/proc/self/cgroup"));
+    let quotas = files.iter().filter_map(|file| {
+        // The first version has the period in a file of its own.
+        let period = match file.strip_suffix("quota_us") {
+            Some(stem) => text(&format!("{stem}period_us")),
+            None => String::new(),
+        };
+        cpus_of(&format!("{} {period}", text(file)))
+    });
+    quotas.min_by(f64::total_cmp)
+}
+
 /// The files that may contain a quota: one for each control group of the program, from the
 /// innermost outwards (man cgroups).
 fn quota_files(cgroups: &str) -> Vec<String> {
@@ -188,12 +208,19 @@ fn quota_files(cgroups: &str) -> Vec<String> {
     files
 }
 
-/// Whether a quota file sets a quota: `max 100000` and `-1` do not, `50000 100000` and `50000` do.
-fn limits(quota: &str) -> bool {
-    let first = quota.split_ascii_whitespace().next();
-    first
-        .and_then(|word| word.parse::<i64>().ok())
-        .is_some_and(|quota| quota >= 0)
+/// The number of CPUs of a quota and its period, in microseconds: a half of `50000 100000`, none of
+/// `max 100000` and `-1 100000`.
+fn cpus_of(quota: &str) -> Option<f64> {
+    const USUAL_PERIOD: f64 = 100_000.0;
+    let mut words = quota.split_ascii_whitespace().map(str::parse::<f64>);
+    let quota = words.next()?.ok().filter(|&quota| quota >= 0.0)?;
+    let period = words.next().and_then(Result::ok);
+    Some(
+        quota
+            / period
+                .filter(|&period| period > 0.0)
+                .unwrap_or(USUAL_PERIOD),
+    )
 }
 
 /// The ten-second average of the line `some` of `/proc/pressure/cpu`, in percent
@@ -275,8 +302,39 @@ mod tests {
 
     #[test]
     fn a_number_is_a_quota_and_max_is_none() {
-        assert!(limits("50000 100000\n") && limits("50000\n"));
-        assert!(!limits("max 100000\n") && !limits("-1\n") && !limits(""));
+        assert_eq!(cpus_of("50000 100000\n"), Some(0.5));
+        assert_eq!(cpus_of("50000\n 20000\n"), Some(2.5));
+        assert_eq!(cpus_of("50000\n "), Some(0.5));
+        for none in ["max 100000\n", "-1\n 100000\n", "", " "] {
+            assert_eq!(cpus_of(none), None);
+        }
+    }
+
+    #[test]
+    fn the_smallest_quota_of_all_groups_counts() {
+        let second = |path: &str| {
+            let text = match path {
+                "/proc/self/cgroup" => "0::/a/b\n",
+                "/sys/fs/cgroup/a/b/cpu.max" => "max 100000\n",
+                "/sys/fs/cgroup/a/cpu.max" => "150000 100000\n",
+                "/sys/fs/cgroup/cpu.max" => "400000 100000\n",
+                _ => "",
+            };
+            text.to_owned()
+        };
+        assert_eq!(quota_in(second), Some(1.5));
+        let first = |path: &str| {
+            let text = match path {
+                "/proc/self/cgroup" => "3:cpu,cpuacct:/x\n",
+                "/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us" => "30000\n",
+                "/sys/fs/cgroup/cpu/x/cpu.cfs_period_us" => "10000\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us" => "-1\n",
+                _ => "",
+            };
+            text.to_owned()
+        };
+        assert_eq!(quota_in(first), Some(3.0));
+        assert_eq!(quota_in(|_| String::new()), None);
     }
 
     #[test]

@@ -39,7 +39,8 @@ function vm.current() end
 ---@return baton.vm.VM[]
 function vm.list() end
 
----Returns the number of cores that the program may use.
+---Returns the number of cores that the program may use. With a quota of processor time, as in a
+---container, no more than that keeps busy.
 ---@return integer
 function vm.cores() end
 

@@ -32,11 +32,15 @@ static void get_usable(cpu_set_t *set) {
 
 #endif
 
-/* cores() -> how many there are */
+/* cores() -> how many of them the program can keep busy: a quota of processor time that is no whole
+   number counts as the next one */
 int baton_vms_cores(lua_State *L) {
   cpu_set_t set;
+  int cores, quota;
   get_usable(&set);
-  lua_pushinteger(L, CPU_COUNT(&set));
+  cores = CPU_COUNT(&set);
+  quota = baton_vms_quota();
+  lua_pushinteger(L, quota > 0 && quota < cores ? quota : cores);
   return 1;
 }
 

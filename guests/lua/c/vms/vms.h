@@ -28,6 +28,7 @@ uint64_t baton_vms_start(const void *starter, struct baton_lua_vm *vm, struct ba
 int baton_vms_halt(uint64_t id, uint64_t nanoseconds);
 void baton_vms_halt_others(const void *executor);
 int baton_vms_is_idle(uint64_t id);
+int baton_vms_quota(void);
 void baton_vms_each(
     void (*visit)(void *argument, uint64_t id, struct baton_lua_vm *vm), void *argument);
 

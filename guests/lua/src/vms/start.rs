@@ -111,3 +111,10 @@ unsafe fn start(
     })?;
     Ok(id)
 }
+
+/// How many cores the program's quota of processor time keeps busy, rounded up; 0: it has none.
+// SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_vms_quota() -> c_int {
+    processors::quota().map_or(0, |cpus| cpus.ceil().max(1.0) as c_int)
+}
