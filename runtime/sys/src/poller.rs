@@ -109,7 +109,8 @@ pub struct Event {
     pub ended: bool,
 }
 
-/// The result of a wait. All zero: the deadline came, or the wait ended spuriously.
+/// The result of a wait. All zero: it ended spuriously, or the poller cannot tell whether the
+/// deadline came.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Wait {
@@ -117,6 +118,9 @@ pub struct Wait {
     pub kicked: bool,
     /// How many descriptor events to take with [`Events::drain`].
     pub ready: usize,
+    /// The time until the deadline has passed in the kernel, whatever the clock says: it may have
+    /// been replaced by one that stands still.
+    pub timed_out: bool,
 }
 
 impl Poller {

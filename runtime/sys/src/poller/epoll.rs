@@ -7,12 +7,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const KICK_TOKEN: u64 = u64::MAX;
 const TIMER_TOKEN: u64 = FIRST_RESERVED_TOKEN;
 /// The size of the kernel's signal set; no set is passed.
 const SIGNAL_SET_SIZE: usize = 8;
-pub(super) const DISARMED: u64 = 0;
+const DISARMED: u64 = 0;
 
 /// The buffer for events, owned by the waiting thread. Events that do not fit come with the next
 /// wait.
@@ -107,9 +108,15 @@ impl Poller {
             room.len().min(Events::CAPACITY),
         );
         let deadline = deadline.filter(|&deadline| deadline != Instant::FAR_FUTURE);
-        let filled = match &self.timer {
-            Timer::EpollPwait2 => self.wait_by_timeout(room, deadline)?,
-            Timer::TimerFd { timer, armed } => self.wait_by_timer(room, timer, armed, deadline)?,
+        let result = match &self.timer {
+            Timer::EpollPwait2 => self.wait_by_timeout(room, deadline),
+            Timer::TimerFd { timer, armed } => self.wait_by_timer(room, timer, armed, deadline),
+        };
+        let (filled, mut timed_out) = match result {
+            Ok(filled) => (filled, filled == 0),
+            // A signal handler may have changed what the caller must check.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (0, false),
+            Err(error) => return Err(error),
         };
         // SAFETY: the kernel has written `filled` events from the beginning of the room, which
         // began at index 0.
@@ -118,11 +125,17 @@ impl Poller {
         events.buffer.retain(|event| {
             let token = event.u64;
             kicked |= token == KICK_TOKEN;
+            timed_out |= token == TIMER_TOKEN;
             token < FIRST_RESERVED_TOKEN
         });
+        if timed_out && let Timer::TimerFd { armed, .. } = &self.timer {
+            // Relaxed: only the waiting thread uses it. The timer has gone off once for this time.
+            armed.store(DISARMED, Ordering::Relaxed);
+        }
         Ok(Wait {
             kicked,
             ready: events.buffer.len(),
+            timed_out,
         })
     }
 
@@ -286,13 +299,14 @@ impl Poller {
         armed: &AtomicU64,
         deadline: Option<Instant>,
     ) -> io::Result<usize> {
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
             return epoll_pwait(&self.epoll, room, 0);
         }
         let wanted = deadline.map_or(DISARMED, Instant::as_nanos);
         // Relaxed: only the waiting thread uses it.
         if armed.load(Ordering::Relaxed) != wanted {
-            set_timer(timer, wanted)?;
+            set_timer(timer, deadline.map(|deadline| deadline - now))?;
             armed.store(wanted, Ordering::Relaxed);
         }
         epoll_pwait(&self.epoll, room, -1)
@@ -334,7 +348,7 @@ fn epoll_pwait2(epoll: &OwnedFd, room: Room, timeout: Option<&KernelTime>) -> io
             SIGNAL_SET_SIZE,
         )
     };
-    count_or_interruption(result)
+    count_of(result)
 }
 
 fn epoll_pwait(epoll: &OwnedFd, room: Room, milliseconds: libc::c_int) -> io::Result<usize> {
@@ -350,21 +364,12 @@ fn epoll_pwait(epoll: &OwnedFd, room: Room, milliseconds: libc::c_int) -> io::Re
             SIGNAL_SET_SIZE,
         )
     };
-    count_or_interruption(result)
+    count_of(result)
 }
 
-/// The number of events. An interruption by a signal handler counts as none, as the handler may
-/// have changed what the caller must check.
-fn count_or_interruption(result: libc::c_long) -> io::Result<usize> {
-    if let Ok(count) = usize::try_from(result) {
-        return Ok(count);
-    }
-    let error = io::Error::last_os_error();
-    if error.raw_os_error() == Some(libc::EINTR) {
-        Ok(0)
-    } else {
-        Err(error)
-    }
+/// The number of events.
+fn count_of(result: libc::c_long) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
 /// Whether the kernel has `epoll_pwait2`; checked once per program. Old kernels return ENOSYS, and
@@ -376,11 +381,15 @@ fn pwait2_is_supported(epoll: &OwnedFd) -> bool {
     }
     *SUPPORTED.get_or_init(|| {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
-        epoll_pwait2(epoll, (&raw mut event, 1), Some(&KernelTime::from_nanos(0))).is_ok()
+        let asked = epoll_pwait2(epoll, (&raw mut event, 1), Some(&KernelTime::from_nanos(0)));
+        asked.is_ok() || asked.is_err_and(|error| error.kind() == io::ErrorKind::Interrupted)
     })
 }
 
-pub(super) fn set_timer(timer: &OwnedFd, nanoseconds: u64) -> io::Result<()> {
+/// Sets a timer to go off after some time, or clears it. The time is relative: the program's clock
+/// may be another one than the kernel's, as under faketime.
+pub(super) fn set_timer(timer: &OwnedFd, after: Option<Duration>) -> io::Result<()> {
+    let nanoseconds = after.map_or(0, |after| (after.as_nanos() as u64).max(1));
     let value = KernelTime::from_nanos(nanoseconds);
     // struct itimerspec: the interval, then the value; all zero disarms.
     let setting = [KernelTime::from_nanos(0), value];
@@ -390,7 +399,7 @@ pub(super) fn set_timer(timer: &OwnedFd, nanoseconds: u64) -> io::Result<()> {
         libc::syscall(
             libc::SYS_timerfd_settime,
             timer.as_raw_fd(),
-            libc::TFD_TIMER_ABSTIME,
+            0,
             setting.as_ptr(),
             ptr::null::<u8>(),
         )

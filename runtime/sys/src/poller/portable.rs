@@ -87,6 +87,7 @@ impl Poller {
         Ok(Wait {
             kicked,
             ready: events.ready.len(),
+            timed_out: false,
         })
     }
 

@@ -4,7 +4,7 @@
 //! To set or clear it is one system call, and wakes no thread before its time.
 //! [`Poller::watch`](super::Poller::watch) registers it with the poller whose waiter it wakes.
 
-use super::backend::{DISARMED, create_timer, replace, set_timer};
+use super::backend::{create_timer, replace, set_timer};
 use crate::clock::Instant;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -39,13 +39,13 @@ impl WakeUpTimer {
     ///
     /// None is known for an open timer.
     pub fn set(&self, at: Instant) -> io::Result<()> {
-        set_timer(&self.timer, at.as_nanos().max(1))
+        set_timer(&self.timer, Some(at - Instant::now()))
     }
 
     /// Clears the timer. An event that a wait has already taken from the kernel stays taken.
     pub fn clear(&self) {
         // No error is known, and a needless wake-up would do no harm.
-        let _ = set_timer(&self.timer, DISARMED);
+        let _ = set_timer(&self.timer, None);
     }
 
     /// Replaces the timer that a fork's child shares with its parent, at the same descriptor

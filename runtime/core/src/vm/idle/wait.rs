@@ -209,6 +209,9 @@ impl Inside<'_> {
                 std::process::abort();
             });
         self.descriptors.note_harvest();
+        if let Some(deadline) = deadline.filter(|_| wait.timed_out) {
+            self.expire_by_force(deadline);
+        }
         let woken = self.with_inner(|inner| {
             let woken = match wait.ready {
                 0 => 0,
@@ -221,6 +224,18 @@ impl Inside<'_> {
             kicked: wait.kicked,
             woken,
         }
+    }
+}
+
+impl Inside<'_> {
+    /// The wait until `deadline` has ended in the kernel. If the clock has not come there, as it
+    /// stands still or is slow, the deadline counts as come: otherwise a sleep would not end.
+    fn expire_by_force(&self, deadline: Instant) {
+        if self.is_simulated() || deadline <= Instant::now() {
+            return;
+        }
+        let ask = |user_data| self.guest.request_safepoint(user_data);
+        self.with_inner(|inner| inner.sched.expire_and_ask(deadline, ask));
     }
 }
 
