@@ -57,6 +57,7 @@ cases! {
         a_vm_that_catches_everything_is_killed,
         a_vm_whose_processes_all_wait_is_killed,
         close_variables_run_before_the_end,
+        a_command_of_a_halted_vm_is_waited_for,
         a_vm_that_has_ended_is_dead_to_everybody,
         a_monitor_hears_of_the_end,
         a_vm_outlives_the_process_that_started_it,

@@ -51,6 +51,29 @@ function case.close_variables_run_before_the_end()
   check.equal(ends:receive(0), "closed")
 end
 
+-- Guards against a zombie for each VM that is halted while it waits for a command.
+function case.a_command_of_a_halted_vm_is_waited_for()
+  local path = check.scratch "pid"
+  local w = vm.spawn(function(path)
+    local guard <close> = setmetatable({}, {
+      __close = function() os.execute("echo $$ > " .. path .. "; exec sleep 0.2") end,
+    })
+    require("baton.process").sleep(3600)
+  end, path)
+  check.equal(w:kill("halted", 0.05), true)
+  check.equal(w:join(30), false)
+  local pid
+  check.eventually("the command runs", function()
+    local file <close> = io.open(path)
+    pid = file and file:read "n"
+    return pid
+  end)
+  check.eventually("nothing is left of it", function()
+    local file <close> = io.open("/proc/" .. math.tointeger(pid) .. "/stat")
+    return not file
+  end)
+end
+
 function case.a_vm_that_has_ended_is_dead_to_everybody()
   local w = vm.spawn(function() return 1 end)
   w:join()
