@@ -1,10 +1,11 @@
 //! The kernel's view of native threads. It tells a thread that blocks or computes from one that
 //! does not get a processor, and counts the program's threads.
+//!
+//! The monitor asks at any time, also when there is no memory left. So nothing here allocates.
 
 use crate::signals::ThreadHandle;
-use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -46,8 +47,9 @@ impl ThreadHandle {
         if cfg!(baton_portable) {
             return None;
         }
-        let state = read_line(format!("/proc/self/task/{}/stat", self.id()))?;
-        Some(state_of(&state)? != 'R')
+        let mut room = [0; LONGEST_LINE];
+        let state = read_line(self, "stat", &mut room)?;
+        Some(state_of(state)? != b'R')
     }
 
     /// The thread's present activity; `None` if the system does not report it (no `/proc`, or the
@@ -60,12 +62,11 @@ impl ThreadHandle {
         if cfg!(baton_portable) {
             return None;
         }
-        let mut path = String::new();
-        write!(path, "/proc/self/task/{}/", self.id()).ok()?;
-        let state = read_line(format!("{path}stat"))?;
-        let times = read_line(format!("{path}schedstat"))?;
+        let mut room = [0; LONGEST_LINE];
+        let is_runnable = state_of(read_line(self, "stat", &mut room)?)? == b'R';
+        let times = std::str::from_utf8(read_line(self, "schedstat", &mut room)?).ok()?;
         Some(Activity {
-            is_runnable: state_of(&state)? == 'R',
+            is_runnable,
             cpu: Duration::from_nanos(times.split_ascii_whitespace().next()?.parse().ok()?),
         })
     }
@@ -88,24 +89,36 @@ pub fn threads_of_this_program() -> Option<usize> {
         .filter(|&threads| threads > 0)
 }
 
-/// Reads a kernel file of one line, in as few system calls as possible: the first read with enough
-/// room returns all of it.
-fn read_line(path: String) -> Option<String> {
-    let mut file = File::open(path).ok()?;
-    let mut line = vec![0; 1024];
-    let length = loop {
-        match file.read(&mut line) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            answer => break answer.ok()?,
-        }
+/// Bytes that the line of a file of a thread has at most: some fifty numbers and a short name.
+const LONGEST_LINE: usize = 1024;
+
+/// Bytes of the path of such a file, at most.
+const LONGEST_PATH: usize = 64;
+
+/// Reads a kernel file of one line about a thread, in as few system calls as possible: the first
+/// read with enough room returns all of it.
+fn read_line<'r>(thread: ThreadHandle, name: &str, room: &'r mut [u8]) -> Option<&'r [u8]> {
+    let mut path = [0; LONGEST_PATH];
+    let length = {
+        let mut rest = &mut path[..];
+        write!(rest, "/proc/self/task/{}/{name}", thread.id()).ok()?;
+        LONGEST_PATH - rest.len()
     };
-    line.truncate(length);
-    Some(String::from_utf8_lossy(&line).into_owned())
+    // A path as short as this is made a C string on the stack.
+    let mut file = File::open(std::str::from_utf8(&path[..length]).ok()?).ok()?;
+    loop {
+        match file.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            answer => return room.get(..answer.ok()?),
+        }
+    }
 }
 
 /// The state letter. It follows the name, which is in parentheses and may contain some itself.
-fn state_of(stat: &str) -> Option<char> {
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
+fn state_of(stat: &[u8]) -> Option<u8> {
+    let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
+    let mut rest = stat[end_of_name + 1..].iter();
+    rest.find(|byte| !byte.is_ascii_whitespace()).copied()
 }
 
 #[cfg(test)]
@@ -114,8 +127,8 @@ mod tests {
 
     #[test]
     fn the_state_is_found_behind_a_name_with_parentheses() {
-        assert_eq!(state_of("12 (a) (b c) S 1 2 3"), Some('S'));
-        assert_eq!(state_of("12 baton"), None);
+        assert_eq!(state_of(b"12 (a) (b c) S 1 2 3"), Some(b'S'));
+        assert_eq!(state_of(b"12 baton"), None);
     }
 
     #[cfg(baton_portable)]

@@ -14,9 +14,14 @@
 //!   +------------------------------------------+  replenish() exchanges it for a larger one
 //! ```
 //!
+//! If the second attempt fails, too, [`last_resort`] has some bytes. Only without these does the
+//! program end.
+//!
 //! **Size.** Between two calls of [`is_short`], each collection may grow once, to twice its size.
 //! So the reserve has twice the bytes of all large allocations, and [`LEAST`] for the small ones.
 //! It is never touched, so it uses address space and no memory.
+
+mod last_resort;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -201,9 +206,10 @@ fn note_large(old: usize, new: usize) {
     }
 }
 
-/// Allocates by `allocate`, if necessary with the memory of the reserve.
+/// Allocates by `allocate`, if necessary with the memory of the reserve. `old` and `new`: the bytes
+/// of the block before (0: it is new) and afterwards.
 #[inline]
-fn at_any_cost(old: usize, new: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+fn insist(old: usize, new: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     let mut made = allocate();
     if made.is_null() && take() {
         made = allocate();
@@ -214,23 +220,69 @@ fn at_any_cost(old: usize, new: usize, allocate: impl Fn() -> *mut u8) -> *mut u
     made
 }
 
+impl ReservingAllocator {
+    /// The last attempt for a new block.
+    #[cold]
+    fn last(layout: Layout) -> *mut u8 {
+        match MAY_FAIL.get() {
+            true => ptr::null_mut(),
+            false => last_resort::allocate(layout),
+        }
+    }
+
+    /// As `realloc`, by a new block and a copy.
+    ///
+    /// # Safety
+    /// Those of `realloc`. `new` has the alignment of `layout`.
+    #[cold]
+    unsafe fn exchange(&self, block: *mut u8, layout: Layout, new: Layout) -> *mut u8 {
+        // SAFETY: the caller's conditions; both blocks have as many bytes as are copied, and are
+        // apart.
+        unsafe {
+            let made = self.alloc(new);
+            if !made.is_null() {
+                made.copy_from_nonoverlapping(block, layout.size().min(new.size()));
+                self.dealloc(block, layout);
+            }
+            made
+        }
+    }
+}
+
 // SAFETY: the system's allocator does everything and keeps the contract; a second attempt does not
-// change that. No function here unwinds or allocates.
+// change that. A block of the last resort is as large and as aligned as was asked, and nobody else
+// has it. No function here unwinds or allocates.
 unsafe impl GlobalAlloc for ReservingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's conditions.
-        at_any_cost(0, layout.size(), || unsafe { System.alloc(layout) })
+        let made = insist(0, layout.size(), || unsafe { System.alloc(layout) });
+        match made.is_null() {
+            true => ReservingAllocator::last(layout),
+            false => made,
+        }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's conditions.
-        at_any_cost(0, layout.size(), || unsafe { System.alloc_zeroed(layout) })
+        let made = insist(0, layout.size(), || unsafe { System.alloc_zeroed(layout) });
+        if !made.is_null() {
+            return made;
+        }
+        let made = ReservingAllocator::last(layout);
+        if !made.is_null() {
+            // SAFETY: the block has so many bytes.
+            unsafe { made.write_bytes(0, layout.size()) };
+        }
+        made
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if last_resort::has(block) {
+            return last_resort::free();
+        }
         note(layout.size(), 0);
         // SAFETY: the caller's conditions.
         unsafe { System.dealloc(block, layout) };
@@ -238,9 +290,19 @@ unsafe impl GlobalAlloc for ReservingAllocator {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's conditions; when it fails, the block is as it was.
-        at_any_cost(layout.size(), size, || unsafe {
-            System.realloc(block, layout, size)
-        })
+        if !last_resort::has(block) {
+            // SAFETY: the caller's conditions; when it fails, the block is as it was.
+            let made = insist(layout.size(), size, || unsafe {
+                System.realloc(block, layout, size)
+            });
+            if !made.is_null() || MAY_FAIL.get() {
+                return made;
+            }
+        }
+        // SAFETY: the caller's conditions: the size is legal for this alignment.
+        unsafe {
+            let new = Layout::from_size_align_unchecked(size, layout.align());
+            self.exchange(block, layout, new)
+        }
     }
 }
