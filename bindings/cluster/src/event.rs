@@ -80,6 +80,24 @@ struct Waiting {
     is_readable: bool,
     /// Of each subscription: its messages in the queue, and those that found too many there.
     messages: HashMap<Ticket, (usize, u64)>,
+    /// Bytes of the messages in the queue.
+    bytes: usize,
+}
+
+/// How many bytes of messages may wait. So many are in progress the other way, too.
+const MOST_BYTES: usize = 64 << 20;
+
+/// What a message counts.
+fn bytes_of(event: &Event) -> usize {
+    match event {
+        Event::Message {
+            subject,
+            reply,
+            payload,
+            ..
+        } => size_of::<Event>() + subject.len() + reply.len() + payload.len(),
+        _ => 0,
+    }
 }
 
 impl Events {
@@ -106,15 +124,18 @@ impl Events {
         }
     }
 
-    /// Puts a message, unless so many of its subscription wait already. Such a message is counted.
+    /// Puts a message, unless so many of its subscription wait already, or too many bytes of all.
+    /// Such a message is counted.
     pub(crate) fn put_message(&self, ticket: Ticket, most: usize, event: Event) {
         let mut waiting = self.waiting.lock();
+        let bytes = waiting.bytes + bytes_of(&event);
         let (count, lost) = waiting.messages.entry(ticket).or_default();
-        if *count >= most {
+        if *count >= most || bytes > MOST_BYTES {
             *lost += 1;
             return;
         }
         *count += 1;
+        waiting.bytes = bytes;
         self.put_locked(&mut waiting, event);
     }
 
@@ -130,7 +151,8 @@ impl Events {
         let mut waiting = self.waiting.lock();
         let event = waiting.queue.pop_front();
         match &event {
-            Some(Event::Message { ticket, .. }) => {
+            Some(message @ Event::Message { ticket, .. }) => {
+                waiting.bytes -= bytes_of(message);
                 if let Some((count, _)) = waiting.messages.get_mut(ticket) {
                     *count -= 1;
                 }
@@ -157,8 +179,32 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Events};
+    use super::{Event, Events, MOST_BYTES};
+    use bytes::Bytes;
     use rustix::io::ioctl_fionread;
+
+    /// Guards against a publisher of few large messages: only their number was bounded.
+    #[test]
+    fn messages_of_too_many_bytes_are_counted_and_not_kept() {
+        let events = Events::new().expect("the system has a pipe");
+        let put = |ticket, size| {
+            let payload = Bytes::from(vec![0; size]);
+            let (subject, reply) = ("news".to_owned(), String::new());
+            let message = Event::Message {
+                ticket,
+                subject,
+                reply,
+                payload,
+            };
+            events.put_message(ticket, usize::MAX, message);
+            events.lost(ticket)
+        };
+        assert_eq!(put(1, MOST_BYTES / 2), 0);
+        assert_eq!(put(2, MOST_BYTES / 2), 1, "the queue is the connection's");
+        assert_eq!(put(2, 1000), 1);
+        assert!(events.take().is_some());
+        assert_eq!(put(2, MOST_BYTES / 2), 1, "there is room again");
+    }
 
     #[test]
     fn the_pipe_has_one_byte_from_the_first_event_until_none_is_found() {

@@ -1,10 +1,11 @@
 //! What is being stored, and the acknowledgements that have not come: `storing` carries it out.
 
 use super::Weight;
+use super::clients::{Clients, Feed};
 use super::failure::Failure;
 use super::work::OpenQueue;
 use crate::command::Ticket;
-use async_nats::{Client, Message, Subscriber};
+use async_nats::{Client, Message};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -72,9 +73,10 @@ impl Attempts {
         }
     }
 
-    pub(super) async fn subscribe(&self, client: &Client) -> Result<Subscriber, String> {
+    pub(super) async fn subscribe(&self, clients: &Rc<Clients>) -> Result<Feed, String> {
         let all = format!("{}*", self.inbox);
-        client.subscribe(all).await.map_err(|why| why.to_string())
+        let feed = Feed::new(clients, all, None).await;
+        feed.map_err(|why| why.to_string())
     }
 
     /// The number of an attempt that is no command of the guest.

@@ -1,13 +1,14 @@
 //! Connecting, and what is said if that is not possible.
 
 use super::Shared;
+use super::clients::Life;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event as ClientEvent};
 use nkeys::KeyPair;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// A server that answers no ping for so long, two times, cannot be reached.
 const PING: Duration = Duration::from_secs(2);
@@ -16,7 +17,7 @@ const PING: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The first and the longest delay between two attempts to reconnect.
-const DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+pub(super) const DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// Where to connect, and as whom.
 #[derive(Clone, Debug, Default)]
@@ -39,13 +40,15 @@ pub struct Options {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// Connects. The watch says whether the server can be reached.
+/// Connects. From then on, the watch says whether the server can be reached, as long as the client
+/// lives.
 pub(super) async fn connect(
     options: &Options,
     shared: &Arc<Shared>,
-) -> Result<(Client, watch::Receiver<bool>), String> {
-    let (state, online) = watch::channel(true);
-    let to_share = Arc::clone(shared);
+    online: &watch::Sender<bool>,
+) -> Result<(Client, Life), String> {
+    let (living, life) = oneshot::channel::<()>();
+    let (to_share, online) = (Arc::clone(shared), online.clone());
     let mut settings = ConnectOptions::new()
         .name(&options.name)
         .ping_interval(PING)
@@ -56,14 +59,14 @@ pub(super) async fn connect(
         .max_reconnects(None)
         .reconnect_delay_callback(delay)
         .event_callback(move |event| {
+            let _living = &living;
             let is_online = match event {
                 ClientEvent::Connected => Some(true),
                 ClientEvent::Disconnected | ClientEvent::Closed => Some(false),
                 _ => None,
             };
             if let Some(is_online) = is_online {
-                to_share.set_online(is_online);
-                state.send_if_modified(|before| std::mem::replace(before, is_online) != is_online);
+                set_online(&to_share, &online, is_online);
             }
             async {}
         });
@@ -97,9 +100,15 @@ pub(super) async fn connect(
     }
     let servers: Vec<&str> = options.url.split(',').map(str::trim).collect();
     match settings.connect(&servers[..]).await {
-        Ok(client) => Ok((client, online)),
+        Ok(client) => Ok((client, Life(life))),
         Err(error) => Err(explain(options, &error)),
     }
+}
+
+/// Says whether the server can be reached.
+pub(super) fn set_online(shared: &Shared, online: &watch::Sender<bool>, is_online: bool) {
+    shared.set_online(is_online);
+    online.send_if_modified(|before| std::mem::replace(before, is_online) != is_online);
 }
 
 impl Options {
@@ -156,7 +165,7 @@ fn with_file(settings: ConnectOptions, file: &Path) -> io::Result<ConnectOptions
 
 /// A delay that doubles with each attempt, up to a second. Part of it is left to chance, so that
 /// not all clients of a server come back at once.
-fn delay(attempts: usize) -> Duration {
+pub(super) fn delay(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(1).min(10)).unwrap_or(10);
     let longest = (DELAYS.0 * (1 << doublings)).min(DELAYS.1);
     let chance = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), attempts);

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `connect` | options, the connection, and what is wrong with it |
+//! | `clients` | the client, and the next one when its task has ended |
 //! | `session` | carries out commands, on the native thread |
 //! | `state` | what the tasks of a connection share |
 //! | `sending` | publishes in the order of the commands |
@@ -18,6 +19,7 @@
 
 mod ahead;
 mod attempts;
+mod clients;
 mod connect;
 mod ends;
 mod failure;
@@ -239,3 +241,6 @@ fn payload_of(command: &Command) -> usize {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

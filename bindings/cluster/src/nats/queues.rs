@@ -1,6 +1,7 @@
 //! Durable queues: each is a stream of JetStream, from which one consumer gives jobs to all
 //! programs. Here they are opened.
 
+use super::clients::Feed;
 use super::failure::{Failure, NAME_IN_USE};
 use super::state::Session;
 use super::work::{CONSUMER, OpenQueue};
@@ -50,8 +51,12 @@ impl Session {
             return Ok(Answer::default());
         }
         let ack = options.ack;
-        let queue = Rc::new(OpenQueue::new(name.clone(), options, &self.client));
-        let replies = self.client.subscribe(queue.inbox.clone()).await;
+        let queue = Rc::new(OpenQueue::new(
+            name.clone(),
+            options,
+            &self.clients.current(),
+        ));
+        let replies = Feed::new(&self.clients, queue.inbox.clone(), None).await;
         let replies = replies.map_err(|why| why.to_string())?;
         self.spawn_receiver(Rc::clone(&queue), replies);
         let session = Rc::clone(&self);

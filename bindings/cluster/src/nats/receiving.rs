@@ -13,6 +13,7 @@
 //! While the server is late with the ends of this program's jobs, nothing is asked for (`ends`).
 
 use super::ahead::Verdict;
+use super::clients::Feed;
 use super::failure::Failure;
 use super::queues::{RETRIES, nanoseconds};
 use super::requests::ATTEMPT;
@@ -20,8 +21,8 @@ use super::state::Session;
 use super::work::{HeldJob, OpenQueue};
 use crate::command::Ticket;
 use crate::event::Answer;
-use async_nats::{Message, StatusCode, Subscriber};
-use futures_util::{FutureExt, StreamExt};
+use async_nats::{Message, StatusCode};
+use futures_util::FutureExt;
 use serde_json::json;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -82,14 +83,14 @@ impl Session {
     }
 
     /// Begins to take what comes in reply to pull requests, until the connection ends.
-    pub(super) fn spawn_receiver(self: &Rc<Self>, queue: Rc<OpenQueue>, replies: Subscriber) {
+    pub(super) fn spawn_receiver(self: &Rc<Self>, queue: Rc<OpenQueue>, replies: Feed) {
         let session = Rc::clone(self);
         let receiver = async move { session.await_jobs(queue, replies).await };
         self.receivers.borrow_mut().spawn_local(receiver);
     }
 
     /// A connection that is lost takes all requests with it.
-    async fn await_jobs(self: Rc<Self>, queue: Rc<OpenQueue>, mut replies: Subscriber) {
+    async fn await_jobs(self: Rc<Self>, queue: Rc<OpenQueue>, mut replies: Feed) {
         let mut online = self.online.clone();
         let changed = queue.ahead.lock().changed();
         let mut is_draining = false;
@@ -97,7 +98,7 @@ impl Session {
             if queue.is_closing.get() && !is_draining {
                 is_draining = true;
                 // It gives what is already on its way, and ends.
-                if replies.drain().await.is_err() {
+                if !replies.drain().await {
                     return;
                 }
             }

@@ -33,7 +33,7 @@ impl Session {
         let request = Request::new()
             .payload(payload)
             .timeout(Some(patience))
-            .inbox(self.client.new_inbox());
+            .inbox(self.clients.current().new_inbox());
         self.send_request(subject, request).await
     }
 
@@ -42,11 +42,13 @@ impl Session {
         if !*online.borrow_and_update() {
             return Err(Failure::Offline);
         }
+        let client = self.clients.current();
         tokio::select! {
-            reply = self.client.send_request(subject, request) => {
+            reply = client.send_request(subject, request) => {
                 reply.map_err(|error| match error.kind() {
                     RequestErrorKind::NoResponders => Failure::NoResponders,
                     RequestErrorKind::TimedOut => Failure::TimedOut,
+                    RequestErrorKind::Other => Failure::Offline, // the client has ended
                     _ => Failure::Wrong(error.to_string()),
                 })
             }
@@ -65,7 +67,7 @@ impl Session {
 
     /// Waits until the server can be reached.
     pub(super) async fn await_online(&self) {
-        // The sender lives as long as the client, which the session holds.
+        // The task that replaces clients has a sender, and lives as long as the others.
         let _ = self.online.clone().wait_for(|online| *online).await;
     }
 }

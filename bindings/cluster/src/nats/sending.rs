@@ -2,8 +2,10 @@
 //! it is after a while without a server, and nothing else must wait for that.
 
 use super::Weight;
-use async_nats::{Client, HeaderMap};
+use super::clients::Clients;
+use async_nats::{Client, HeaderMap, Subject};
 use bytes::Bytes;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
@@ -22,9 +24,9 @@ enum Outgoing {
 pub(super) struct Sender(UnboundedSender<Outgoing>);
 
 impl Sender {
-    pub(super) fn start(client: &Client) -> Sender {
+    pub(super) fn start(clients: &Rc<Clients>) -> Sender {
         let (sender, receiver) = mpsc::unbounded_channel();
-        tokio::task::spawn_local(send_all(client.clone(), receiver));
+        tokio::task::spawn_local(send_all(Rc::clone(clients), receiver));
         Sender(sender)
     }
 
@@ -52,14 +54,19 @@ impl Sender {
     }
 }
 
-async fn send_all(client: Client, mut outgoing: UnboundedReceiver<Outgoing>) {
+async fn send_all(clients: Rc<Clients>, mut outgoing: UnboundedReceiver<Outgoing>) {
     while let Some(next) = outgoing.recv().await {
+        let client = clients.current();
         match next {
-            // It fails only for a wrong subject, a large payload, or a client that has ended: the
-            // guest has checked the first two, and the third is the end.
             Outgoing::Message(subject, payload, _weight) => {
-                let _ = client.publish(subject, payload).await;
+                let subject = Subject::from(subject);
+                let publish = |client: Client| {
+                    let (subject, payload) = (subject.clone(), payload.clone());
+                    async move { client.publish(subject, payload).await }
+                };
+                clients.publish(publish).await;
             }
+            // If the client has ended, these two get no answer, and are sent again.
             Outgoing::Question(subject, reply, payload) => {
                 let _ = client.publish_with_reply(subject, reply, payload).await;
             }

@@ -1,17 +1,18 @@
 //! A connection as it runs on the native thread: carries out commands one after the other. What
 //! must wait for the server does so in a task of its own.
 
-use super::connect::{Options, connect};
+use super::clients::{Clients, Feed, Life};
+use super::connect::{DELAYS, Options, connect, delay, set_online};
 use super::failure::Failure;
 use super::state::Session;
 use super::{Shared, Weight};
 use crate::command::{Command, Ticket};
 use crate::event::{Answer, Event};
-use async_nats::Subscriber;
-use futures_util::StreamExt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
 
 /// Runs a connection until it is closed, or the guest has dropped it.
 pub(super) async fn run(
@@ -20,8 +21,9 @@ pub(super) async fn run(
     mut commands: UnboundedReceiver<(Command, Weight)>,
     shared: &Arc<Shared>,
 ) {
-    let connected = connect(&options, shared).await;
-    let (client, online) = match connected {
+    let online = watch::Sender::new(true);
+    let connected = connect(&options, shared, &online).await;
+    let (client, life) = match connected {
         Ok(connected) => connected,
         Err(why) => {
             let answer = Err(why);
@@ -30,8 +32,10 @@ pub(super) async fn run(
     };
     shared.set_online(true);
     shared.set_max_payload(client.max_payload());
-    let session = Rc::new(Session::new(client, online, shared));
-    match session.attempts.subscribe(&session.client).await {
+    let clients = Clients::new(client);
+    let session = Rc::new(Session::new(clients, online.subscribe(), shared));
+    session.spawn_detached(Rc::clone(&session).replace_clients(options, online, life));
+    match session.attempts.subscribe(&session.clients).await {
         Ok(replies) => session.spawn_detached(Rc::clone(&session).await_stored(replies)),
         Err(why) => return session.answer(ticket, Err(why)),
     }
@@ -59,6 +63,34 @@ pub(super) async fn run(
 }
 
 impl Session {
+    /// Makes another client whenever the task of the client has ended.
+    async fn replace_clients(
+        self: Rc<Self>,
+        options: Options,
+        online: watch::Sender<bool>,
+        mut life: Life,
+    ) {
+        let mut attempts = 0;
+        loop {
+            let began = Instant::now();
+            life.ended().await;
+            set_online(&self.shared, &online, false);
+            if began.elapsed() > DELAYS.1 {
+                attempts = 0; // else a server that ends each client would be asked all the time
+            }
+            life = loop {
+                attempts += 1;
+                tokio::time::sleep(delay(attempts)).await;
+                if let Ok((client, life)) = connect(&options, &self.shared, &online).await {
+                    self.shared.set_max_payload(client.max_payload());
+                    self.clients.replace(client);
+                    set_online(&self.shared, &online, true);
+                    break life;
+                }
+            };
+        }
+    }
+
     fn carry_out(self: &Rc<Self>, command: Command, weight: Weight) {
         match command {
             Command::Publish { subject, payload } => {
@@ -138,11 +170,7 @@ impl Session {
         group: Option<String>,
         most: usize,
     ) {
-        let subscribed = match group {
-            Some(group) => self.client.queue_subscribe(subject, group).await,
-            None => self.client.subscribe(subject).await,
-        };
-        let mut messages: Subscriber = match subscribed {
+        let mut messages = match Feed::new(&self.clients, subject, group).await {
             Ok(messages) => messages,
             Err(why) => return self.answer(ticket, Err(why.to_string())),
         };

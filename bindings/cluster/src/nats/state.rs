@@ -1,12 +1,12 @@
 //! What the tasks of a connection share, and the tasks.
 
 use super::attempts::Attempts;
+use super::clients::Clients;
 use super::sending::Sender;
 use super::work::{Jobs, OpenQueue};
 use super::{Shared, Weight};
 use crate::command::Ticket;
 use crate::event::{Answer, Event};
-use async_nats::Client;
 use async_nats::jetstream::kv::Store;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 /// What the tasks of a connection share. All of them are on one thread.
 pub(super) struct Session {
-    pub(super) client: Client,
+    pub(super) clients: Rc<Clients>,
     pub(super) online: watch::Receiver<bool>,
     pub(super) shared: Arc<Shared>,
     pub(super) sender: Sender,
@@ -26,7 +26,8 @@ pub(super) struct Session {
     /// Queues that were opened again with other options. Some may still wait for them.
     pub(super) replaced: RefCell<Vec<Rc<OpenQueue>>>,
     pub(super) jobs: RefCell<Jobs>,
-    pub(super) tables: RefCell<HashMap<String, Store>>,
+    /// Each with the number of its client.
+    pub(super) tables: RefCell<HashMap<String, (u64, Store)>>,
     /// The tasks that receive jobs, one of each queue.
     pub(super) receivers: RefCell<JoinSet<()>>,
     /// The tasks that store jobs again.
@@ -42,14 +43,14 @@ struct Tasks {
 
 impl Session {
     pub(super) fn new(
-        client: Client,
+        clients: Rc<Clients>,
         online: watch::Receiver<bool>,
         shared: &Arc<Shared>,
     ) -> Session {
         Session {
-            sender: Sender::start(&client),
-            attempts: Attempts::new(&client),
-            client,
+            sender: Sender::start(&clients),
+            attempts: Attempts::new(&clients.current()),
+            clients,
             online,
             shared: Arc::clone(shared),
             queues: RefCell::default(),
@@ -70,6 +71,7 @@ impl Session {
 
     /// Ends all tasks.
     pub(super) fn end_all(&self) {
+        self.clients.close();
         self.tasks.borrow_mut().all.abort_all();
         self.receivers.borrow_mut().abort_all();
         self.asides.borrow_mut().abort_all();

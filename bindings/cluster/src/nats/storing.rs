@@ -19,6 +19,7 @@
 
 use super::Weight;
 use super::attempts::{JobToSend, Then};
+use super::clients::Feed;
 use super::failure::{Failure, STORE_FAILED};
 use super::queues::RETRIES;
 use super::receiving::at;
@@ -28,9 +29,9 @@ use super::state::Session;
 use super::work::{DUE, OpenQueue, due_after};
 use crate::command::Command;
 use crate::event::{Answer, Event};
-use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
+use async_nats::{HeaderMap, Message, StatusCode};
 use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -82,7 +83,7 @@ impl Session {
             ticket,
             queue,
             payload,
-            id: id.unwrap_or_else(|| self.client.new_inbox()),
+            id: id.unwrap_or_else(|| self.clients.current().new_inbox()),
             due: due_after(delay),
             end: patience.and_then(|patience| Instant::now().checked_add(patience)),
             pause: RETRIES.0,
@@ -109,7 +110,7 @@ impl Session {
     }
 
     /// Takes acknowledgements until the connection ends.
-    pub(super) async fn await_stored(self: Rc<Self>, mut replies: Subscriber) {
+    pub(super) async fn await_stored(self: Rc<Self>, mut replies: Feed) {
         let mut online = self.online.clone();
         loop {
             let deadline = self.attempts.first_deadline();

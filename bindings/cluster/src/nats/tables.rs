@@ -29,8 +29,9 @@ impl Session {
         self.ask_jetstream("INFO", &serde_json::json!({}))
             .await
             .map_err(super::failure::Failure::text)?;
-        let context = jetstream::new(self.client.clone());
-        let bucket = format!("BATON_{name}");
+        let number = self.clients.number();
+        let context = jetstream::new(self.clients.current());
+        let bucket = bucket_of(&name);
         let store = match context.get_key_value(&bucket).await {
             Ok(store) => store,
             Err(_) => context
@@ -43,18 +44,30 @@ impl Session {
                 .await
                 .map_err(|why| explain(&why))?,
         };
-        self.tables.borrow_mut().insert(name, store);
+        self.tables.borrow_mut().insert(name, (number, store));
         Ok(Answer::default())
     }
 
-    fn table(&self, name: &str) -> Result<Store, String> {
-        let tables = self.tables.borrow();
-        let table = tables.get(name).cloned();
-        table.ok_or_else(|| "the table is not open".to_owned())
+    /// An open table. It is opened again if its client has ended.
+    async fn table(&self, name: &str) -> Result<Store, String> {
+        let found = self.tables.borrow().get(name).cloned();
+        let Some((number, store)) = found else {
+            return Err("the table is not open".to_owned());
+        };
+        if number == self.clients.number() {
+            return Ok(store);
+        }
+        let number = self.clients.number();
+        let context = jetstream::new(self.clients.current());
+        let again = self.unless_offline(context.get_key_value(bucket_of(name)));
+        let store = again.await?.map_err(|why| explain(&why))?;
+        let opened = (number, store.clone());
+        self.tables.borrow_mut().insert(name.to_owned(), opened);
+        Ok(store)
     }
 
     pub(super) async fn get(self: Rc<Self>, table: String, key: String) -> Result<Answer, String> {
-        let table = self.table(&table)?;
+        let table = self.table(&table).await?;
         let found = self.unless_offline(table.entry(key)).await?;
         let found = found.map_err(|why| explain(&why))?;
         Ok(match found {
@@ -74,7 +87,7 @@ impl Session {
         payload: Option<Bytes>,
         expected: Option<u64>,
     ) -> Result<Answer, String> {
-        let table = self.table(&table)?;
+        let table = self.table(&table).await?;
         let put = async {
             match (payload, expected) {
                 (Some(value), None) => table.put(&key, value).await.map_err(|why| explain(&why)),
@@ -122,18 +135,16 @@ impl Session {
 
     /// Puts entries until the task is cancelled. After a failure it goes on behind the last one.
     pub(super) async fn watch(self: Rc<Self>, ticket: Ticket, table: String, prefix: String) {
-        let table = match self.table(&table) {
-            Ok(table) => table,
-            Err(why) => return self.answer(ticket, Err(why)),
-        };
         let mut last = 0;
         let mut has_answered = false;
         loop {
-            let watch = match last {
-                0 => table.watch_with_history(">").await,
-                revision => table.watch_all_from_revision(revision + 1).await,
+            let watch = match (self.table(&table).await, last) {
+                (Err(why), _) if !has_answered => return self.answer(ticket, Err(why)),
+                (Err(_), _) => None,
+                (Ok(table), 0) => table.watch_with_history(">").await.ok(),
+                (Ok(table), last) => table.watch_all_from_revision(last + 1).await.ok(),
             };
-            if let Ok(mut entries) = watch {
+            if let Some(mut entries) = watch {
                 if !has_answered {
                     self.answer(ticket, Ok(Answer::default()));
                     has_answered = true;
@@ -154,6 +165,10 @@ impl Session {
             self.await_online().await;
         }
     }
+}
+
+fn bucket_of(table: &str) -> String {
+    format!("BATON_{table}")
 }
 
 fn value_of(entry: &Entry) -> Option<Bytes> {
