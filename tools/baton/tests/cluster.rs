@@ -98,6 +98,9 @@ cases! {
         every_truncated_message_is_refused,
         what_is_no_value_is_refused,
         mutated_messages_are_values_or_refused,
+        keys_that_share_one_place_of_a_table_are_refused,
+        large_maps_with_other_keys_are_read,
+        others_run_while_a_large_message_is_read,
         lists_keep_nil;
 }
 

@@ -40,6 +40,8 @@ void baton_lua_note_function_with_retake_hook(
     lua_CFunction function, void (*on_retake)(lua_State *L));
 void baton_lua_note_library_functions(lua_State *L);
 void baton_lua_note_function(lua_CFunction function);
+/* Registers a function of the guest that may use the API for long: others run meanwhile. */
+void baton_lua_note_function_that_gives_way(lua_CFunction function);
 
 void baton_lua_retake_policy_in_child(void);
 

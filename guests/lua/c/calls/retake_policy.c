@@ -73,6 +73,10 @@ void baton_lua_retake_policy_in_child(void) { pthread_mutex_init(&adding, NULL);
 /* Registers a function of the host, such as the command line, that may be retaken. */
 void baton_lua_note_function(lua_CFunction function) { add(function, PLAIN, NULL); }
 
+void baton_lua_note_function_that_gives_way(lua_CFunction function) {
+  add(function, GIVES_WAY, NULL);
+}
+
 void baton_lua_note_function_with_retake_hook(
     lua_CFunction function, void (*on_retake)(lua_State *L)) {
   add(function, PLAIN, on_retake);

@@ -3,6 +3,7 @@
 ** fields of a command or event count, src/cluster.rs says.
 */
 #include "cluster/cluster.h"
+#include "calls/calls.h"
 #include "process/process.h"
 #include "state/state.h"
 
@@ -258,6 +259,8 @@ int baton_lua_open_cluster(lua_State *L) {
     baton_lua_note_quick_finalizer(end);
   }
   lua_pop(L, 1);
+  baton_lua_note_function_that_gives_way(baton_cluster_unpack);
+  baton_lua_note_function_that_gives_way(baton_cluster_unpack_list);
   lua_pushcfunction(L, source);
   lua_pushliteral(L, "cluster");
   lua_call(L, 1, 1);

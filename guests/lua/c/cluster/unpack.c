@@ -1,10 +1,19 @@
 /*
 ** Bytes become a value. They may come from anyone: whatever they are, there is a value or a text
-** that says what is wrong, and no more memory is used than a small multiple of their number.
+** that says what is wrong, and no more memory is used than a small multiple of their number. Others
+** run meanwhile, as both functions give way (see calls/retake_policy.c).
+**
+** Whoever chooses the keys of a map can choose numbers that Lua puts into one chain. Lua's hashes
+** of strings have a seed, those of numbers have none. Each insertion then walks the whole chain,
+** and so does each step of a rehash, in which nobody else runs. So the pairs of a large map are
+** read first. Then the numbers are counted by the places that they would get. If they do not share
+** too many, the table is made in its full size, so that it is not rehashed.
 */
 #include "cluster/cluster.h"
 #include "lauxlib.h"
 
+#include <limits.h>
+#include <math.h>
 #include <string.h>
 
 /* What a table is made for at first. More is only believed when it comes. */
@@ -54,16 +63,110 @@ static fault read_array(struct reader *reader, uint64_t count, int depth) {
   return NULL;
 }
 
+static fault read_key(struct reader *reader, int depth) {
+  lua_State *L = reader->L;
+  const fault wrong = read_value(reader, depth);
+  if (wrong != NULL) return wrong;
+  if (lua_isnil(L, -1) || lua_istable(L, -1)) return "a key is nil or a table";
+  if (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) != lua_tonumber(L, -1))
+    return "a key is not a number";
+  return NULL;
+}
+
+/* {======================================================
+** Large maps
+** ======================================================= */
+
+/* What the chains of a table may cost: steps for each key, and a number of steps that nobody
+   notices. Keys at equal distances make some chains, as multiples of a day in seconds do. */
+#define STEPS_FOR_EACH 128u
+#define STEPS_FOR_ALL (1u << 22)
+
+/* Lua's hash of a float (ltable.c, l_hashfloat). */
+static uint64_t hash_of_float(lua_Number number) {
+  int exponent;
+  lua_Integer whole;
+  const lua_Number scaled = frexp(number, &exponent) * -(lua_Number)INT_MIN;
+  if (!lua_numbertointeger(scaled, &whole)) return 0; /* an infinity */
+  {
+    const unsigned sum = (unsigned)exponent + (unsigned)whole;
+    return sum <= INT_MAX ? sum : ~sum;
+  }
+}
+
+/* Whether the numbers among the keys cost too much in a table with 2^bits places. The pairs are in
+   the list on the top of the stack. */
+static int is_crowded(lua_State *L, uint64_t count, unsigned bits) {
+  const uint64_t places = (uint64_t)1 << bits, most = STEPS_FOR_ALL + STEPS_FOR_EACH * count;
+  uint32_t *there = (uint32_t *)lua_newuserdatauv(L, places * sizeof *there, 0);
+  uint64_t steps = 0, i;
+  memset(there, 0, places * sizeof *there);
+  for (i = 0; i < count && steps <= most; i++) {
+    if (lua_rawgeti(L, -2, (lua_Integer)(2 * i + 1)) == LUA_TNUMBER) {
+      int is_integer; /* or a float that becomes one as a key */
+      const lua_Integer integer = lua_tointegerx(L, -1, &is_integer);
+      const uint64_t hash =
+          is_integer ? (uint64_t)integer : hash_of_float(lua_tonumber(L, -1));
+      steps += there[hash % ((places - 1) | 1)]++;
+    }
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return steps > most;
+}
+
+/* The table will have 2^n places, and the double number when the program adds something. */
+static fault check_keys(lua_State *L, uint64_t count) {
+  unsigned bits = 0;
+  while ((uint64_t)1 << bits < count) bits++;
+  return is_crowded(L, count, bits) || is_crowded(L, count, bits + 1)
+      ? "too many of its keys would share one place of a table"
+      : NULL;
+}
+
+/* Reads the pairs into a list: each key, and then its value. */
+static fault read_pairs(struct reader *reader, uint64_t count, int depth) {
+  lua_State *L = reader->L;
+  uint64_t i;
+  lua_createtable(L, MOST_FORESEEN, 0);
+  for (i = 1; i <= 2 * count; i++) {
+    const fault wrong =
+        i % 2 == 1 ? read_key(reader, depth) : read_value(reader, depth);
+    if (wrong != NULL) return wrong;
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+  return NULL;
+}
+
+static fault read_large_map(struct reader *reader, uint64_t count, int depth) {
+  lua_State *L = reader->L;
+  fault wrong = read_pairs(reader, count, depth + 1);
+  uint64_t i;
+  if (wrong == NULL) wrong = check_keys(L, count);
+  if (wrong != NULL) return wrong;
+  lua_createtable(L, 0, (int)count);
+  for (i = 1; i < 2 * count; i += 2) {
+    lua_rawgeti(L, -2, (lua_Integer)i);
+    lua_rawgeti(L, -3, (lua_Integer)i + 1);
+    lua_rawset(L, -3);
+  }
+  lua_remove(L, -2);
+  return NULL;
+}
+
+/* }====================================================== */
+
 static fault read_map(struct reader *reader, uint64_t count, int depth) {
   lua_State *L = reader->L;
   if (!has(reader, count * 2)) return truncated;
+  if (count > MOST_FORESEEN) {
+    if (count > INT_MAX / 2) return "a map is too large";
+    return read_large_map(reader, count, depth);
+  }
   lua_createtable(L, 0, foreseen(count));
   for (; count > 0; count--) {
-    fault wrong = read_value(reader, depth + 1);
+    fault wrong = read_key(reader, depth + 1);
     if (wrong != NULL) return wrong;
-    if (lua_isnil(L, -1) || lua_istable(L, -1)) return "a key is nil or a table";
-    if (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) != lua_tonumber(L, -1))
-      return "a key is not a number";
     wrong = read_value(reader, depth + 1);
     if (wrong != NULL) return wrong;
     lua_rawset(L, -3);

@@ -142,6 +142,67 @@ function case.what_is_no_value_is_refused()
   end
 end
 
+-- A map with these keys, each with the value 1. `key` makes the bytes of a key.
+local function map_of(count, key)
+  local parts = { "\x01\xdf" .. string.pack(">I4", count) }
+  for i = 1, count do parts[i + 1] = key(i) .. "\1" end
+  return table.concat(parts)
+end
+
+local function integer(value) return string.pack(">Bi8", 0xd3, value) end
+local function float(value) return string.pack(">Bd", 0xcb, value) end
+
+-- Guards against a message of 1 MB that stops the VM for a minute.
+function case.keys_that_share_one_place_of_a_table_are_refused()
+  local crowded = "too many of its keys"
+  for what, bytes in pairs {
+    integers = map_of(100000, function(i) return integer(i * 131071) end),
+    ["integers that meet in a table of twice the size"] = map_of(60000, function(i)
+      return integer(i * 131071)
+    end),
+    ["floats that become integers"] = map_of(70000, function(i) return float(i * 131071.0) end),
+    floats = map_of(50000, function(i) return float(1 + i * 2.0 ^ -50) end),
+  } do
+    local is_read, message = unpack(bytes)
+    check.equal(is_read, false, what)
+    check.that(message:find(crowded, 1, true), message)
+  end
+end
+
+function case.large_maps_with_other_keys_are_read()
+  for what, key in pairs {
+    ["days in seconds"] = function(i) return integer(i * 86400) end,
+    ["a row"] = integer,
+    ["negative"] = function(i) return integer(-i * 1000) end,
+    ["floats"] = function(i) return float(i + 0.25) end,
+    ["strings"] = function(i) return ("\xa5%05d"):format(i) end,
+  } do
+    local is_read, value = unpack(map_of(20000, key))
+    check.that(is_read, what, value)
+    local count = 0
+    for _ in pairs(value) do count = count + 1 end
+    check.equal(count, 20000, what)
+  end
+  local _, row = unpack(map_of(100, integer))
+  check.equal(#row, 100)
+  row[101] = 1
+  check.equal(#row, 101)
+end
+
+function case.others_run_while_a_large_message_is_read()
+  local process = require "baton.process"
+  local count, bytes = 0, map_of(200000, function(i) return integer(i * 3) end)
+  local other = process.spawn({ daemon = true }, function()
+    while true do count = count + 1 end
+  end)
+  for _ = 1, 100 do
+    local before = count
+    check.that((unpack(bytes)))
+    if count > before then return other:kill() end
+  end
+  error "nobody has run"
+end
+
 -- Changes some bytes of a message, removes or doubles a part.
 local function mutate(bytes, random)
   for _ = 1, random(4) do
