@@ -14,6 +14,8 @@
 int baton_lua_open_ffi(lua_State *L);
 /* Installs the ffi's function pointers. Called once, before there is a Lua state. */
 void baton_ffi_install(void);
+/* Frees the types of a VM that has ended. No thread of the VM is left. */
+void baton_ffi_free_types(struct baton_lua_vm *vm);
 
 /* callback_queue.c */
 /* Refuses callbacks from other threads from now on. Called when the program ends. */

@@ -340,7 +340,7 @@ static struct ffi_vm *open_vm(lua_State *L) {
   vm->vm = process->vm;
   vm->vm->ffi = vm;
   baton_lua_enter(L);
-  /* Kept until the program ends: finalizers of older objects may use its types. */
+  /* Kept until the VM has ended: finalizers of older objects may use its types. */
   vm->state = vm->vm->ffi_state = baton_ffi_new();
   vm->byte = known_type(vm, "char");
   vm->promoted = known_type(vm, "int");
@@ -392,6 +392,14 @@ int baton_lua_open_ffi(lua_State *L) {
 #endif
   lua_setfield(L, -2, "arch");
   return 1;
+}
+
+/* A VM whose state was not closed, or with calls that have not returned, keeps them. What C has
+   kept of callbacks uses no types any more. */
+void baton_ffi_free_types(struct baton_lua_vm *vm) {
+  if (!vm->closing || vm->outstanding > 0 || baton_ffi_is_calling(vm)) return;
+  baton_ffi_free(vm->ffi_state);
+  vm->ffi_state = NULL;
 }
 
 void baton_ffi_install(void) {

@@ -455,6 +455,7 @@ struct baton_lua_vm *baton_lua_new_vm(const char *progname) {
 /* Frees the record of a VM that has ended. No thread of the VM is left. */
 void baton_lua_free_vm(struct baton_lua_vm *vm) {
   free_start(vm);
+  baton_ffi_free_types(vm);
   baton_spares_free(vm);
   baton_shapes_free(vm);
   baton_commands_free(vm->commands);

@@ -110,6 +110,7 @@ struct ffi_prepared {
 /* The Rust half: src/ffi. */
 struct ffi_state;
 void *baton_ffi_new(void);
+void baton_ffi_free(void *state);
 void baton_ffi_free_text(char *text);
 int baton_ffi_declare(void *state, const char *text, size_t size, const struct ffi_argument *list,
     size_t count, char **message);

@@ -126,6 +126,20 @@ extern "C" fn baton_ffi_new() -> *mut State {
     Box::into_raw(Box::new(state))
 }
 
+/// Frees a state, with all its types and prepared signatures.
+///
+/// # Safety
+/// `state` came from [`baton_ffi_new`] or is null. Nothing uses it, its descriptors or its prepared
+/// signatures any more.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_ffi_free(state: *mut State) {
+    if !state.is_null() {
+        // SAFETY: the caller's condition.
+        drop(unsafe { Box::from_raw(state) });
+    }
+}
+
 /// Frees a message or name.
 ///
 /// # Safety
