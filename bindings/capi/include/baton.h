@@ -124,6 +124,9 @@ BATON_INSIDE void baton_yield_to(const baton_vm *vm, uint64_t process);
 BATON_INSIDE void baton_give_way(const baton_vm *vm);
 /* Gives back the memory of free C stacks, except of a few hundred: for a full collection. */
 BATON_INSIDE void baton_trim_stacks(const baton_vm *vm);
+/* Gives back the address space of free C stacks, except of a few: for a guest that finds no memory.
+   Returns how many bytes that is. */
+BATON_INSIDE size_t baton_unmap_stacks(const baton_vm *vm);
 /* Lets others run if the runtime wants that. Call it soon after baton_wants_safepoint says so, or
    after `preempt` was called: a guest may go by either. Others may have run when it returns, and
    the process may have been killed. */
@@ -486,6 +489,8 @@ struct baton_words;
 BATON_ANY_THREAD struct baton_words *baton_words_new(uint64_t count);
 BATON_ANY_THREAD void baton_words_hold(struct baton_words *words);
 BATON_ANY_THREAD void baton_words_release(struct baton_words *words);
+/* How many references there are. It is exact if the caller has the only one. */
+BATON_ANY_THREAD uint64_t baton_words_references(const struct baton_words *words);
 BATON_ANY_THREAD uint64_t baton_words_count(const struct baton_words *words);
 BATON_ANY_THREAD int64_t baton_words_load(const struct baton_words *words, uint64_t index);
 BATON_ANY_THREAD void baton_words_store(

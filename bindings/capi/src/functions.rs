@@ -203,6 +203,10 @@ bridge! {
         vm.trim_stacks();
     }
 
+    fn baton_unmap_stacks(vm) -> usize {
+        vm.unmap_stacks()
+    }
+
     fn baton_give_way(vm) {
         vm.with_sched(|_| ());
     }

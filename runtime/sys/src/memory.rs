@@ -49,7 +49,7 @@ pub(crate) fn map(size: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
 }
 
-/// Unmaps a whole mapping, or pages of one.
+/// Unmaps a whole mapping, or pages of one, or of neighbours.
 ///
 /// # Safety
 ///
@@ -97,6 +97,58 @@ pub(crate) unsafe fn install_guard(start: NonNull<u8>, size: usize) -> io::Resul
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// include/uapi/asm-generic/mman-common.h, as above.
+const MADV_GUARD_REMOVE: libc::c_int = 103;
+
+/// Undoes [`install_guard`]. The bytes read as zero afterwards.
+///
+/// # Safety
+///
+/// The range must be pages of a guard that [`install_guard`] made.
+pub(crate) unsafe fn remove_guard(start: NonNull<u8>, size: usize) -> io::Result<()> {
+    // SAFETY: the caller answers for the range.
+    let result = unsafe { libc::madvise(start.as_ptr().cast(), size, MADV_GUARD_REMOVE) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Undoes [`forbid_access`].
+///
+/// # Safety
+///
+/// The range must be pages of which [`forbid_access`] took the access away.
+pub(crate) unsafe fn permit_access(start: NonNull<u8>, size: usize) -> io::Result<()> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the caller answers for the range, which had this access before.
+    let result = unsafe { libc::mprotect(start.as_ptr().cast(), size, access) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Whole pages of the C library's heap: it may have some when the system refuses a mapping.
+pub(crate) fn allocate_pages(size: usize) -> Option<NonNull<u8>> {
+    let mut start = ptr::null_mut();
+    // SAFETY: the address is written to this frame; the page size is a power of two.
+    let refusal = unsafe { libc::posix_memalign(&raw mut start, page_size(), size) };
+    NonNull::new(start.cast()).filter(|_| refusal == 0)
+}
+
+/// Gives pages back to the heap.
+///
+/// # Safety
+///
+/// They came from [`allocate_pages`], are not in use, and can be read and written.
+pub(crate) unsafe fn free_pages(start: NonNull<u8>) {
+    // SAFETY: the caller's condition.
+    unsafe { libc::free(start.as_ptr().cast()) };
 }
 
 /// Whether the byte at `address` can be read. The kernel reads it, by write(2) to a pipe, so a byte

@@ -66,6 +66,13 @@ pub fn is_short() -> bool {
     baton_memory_is_short.load(Ordering::Relaxed) != 0
 }
 
+/// Notes that the system has refused memory, so that [`replenish`] is called before the next
+/// allocation.
+pub fn note_shortage() {
+    // Relaxed: as in `is_short`.
+    baton_memory_is_short.store(1, Ordering::Relaxed);
+}
+
 /// Makes sure that there is a reserve of the right size. Returns `false` if there is not enough
 /// memory for it.
 ///

@@ -221,6 +221,19 @@ unsafe extern "C" fn baton_words_release(words: *const CWords) {
     drop(unsafe { Arc::from_raw(words) });
 }
 
+/// How many references there are. Others may take or give back references at the same time, unless
+/// the caller has the only one.
+///
+/// # Safety
+/// The caller has a reference.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_words_references(words: *const CWords) -> u64 {
+    // SAFETY: the caller's condition; the pointer is of `Arc::into_raw`.
+    let words = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(words) });
+    Arc::strong_count(&words) as u64
+}
+
 /// How many words there are.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]

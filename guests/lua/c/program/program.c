@@ -411,6 +411,15 @@ void baton_lua_run(struct baton_process *process) {
 ** Records that exist before Lua does
 ** ======================================================= */
 
+/* The program cannot begin. Nothing here allocates. */
+static void end_without_memory(const char *progname) {
+  static const char text[] = ": not enough memory\n";
+  ssize_t written = write(STDERR_FILENO, progname, strlen(progname));
+  if (written >= 0) written = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)written;
+  _exit(EXIT_FAILURE);
+}
+
 int baton_lua_exit_status(const struct baton_lua_vm *vm) { return vm->exit_status; }
 
 struct baton_lua_vm *baton_lua_make_vm(const char *progname) {
@@ -444,7 +453,7 @@ int baton_lua_is_interpreter(void) { return is_interpreter; }
 
 struct baton_lua_vm *baton_lua_new_vm(const char *progname) {
   struct baton_lua_vm *vm = baton_lua_make_vm(progname);
-  if (vm == NULL) abort();
+  if (vm == NULL) end_without_memory(progname);
   is_interpreter = 1;
   baton_lua_install_guest(NULL);
   baton_debugger_install(vm);
@@ -476,7 +485,7 @@ struct baton_process *baton_lua_make_main(struct baton_lua_vm *vm, lua_CFunction
 struct baton_process *baton_lua_new_main(struct baton_lua_vm *vm, lua_CFunction body,
     void (*report)(lua_State *L), int argc, char **argv) {
   struct baton_process *process = baton_lua_make_main(vm, body);
-  if (process == NULL) abort();
+  if (process == NULL) end_without_memory(vm->progname);
   report_error = report;
   process->argc = argc;
   process->argv = argv;

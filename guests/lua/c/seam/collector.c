@@ -320,7 +320,7 @@ LUAI_FUNC void luaC_step(lua_State *L) {
 /* Retries after finalizers have waited. Bounded, since they may create new garbage each time. */
 #define ATTEMPTS 1000
 
-/* Gives back the memory of C stacks, too. */
+/* Gives back the memory of C stacks, too, and in an emergency their address space. */
 LUAI_FUNC void luaC_fullgc(lua_State *L, int is_emergency) {
   const struct baton_process *process;
   int attempts = 0;
@@ -329,7 +329,10 @@ LUAI_FUNC void luaC_fullgc(lua_State *L, int is_emergency) {
   process = baton_lua_running(L);
   if (process == NULL) return;
   note_finalizers(process);
-  baton_trim_stacks(process->vm->executor);
+  if (is_emergency)
+    (void)baton_unmap_stacks(process->vm->executor);
+  else
+    baton_trim_stacks(process->vm->executor);
 }
 
 LUAI_FUNC void luaC_changemode(lua_State *L, int mode) {

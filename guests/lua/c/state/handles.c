@@ -220,6 +220,23 @@ static void set_metatable(lua_State *L, struct baton_process *process) {
   baton_lua_leave(L);
 }
 
+/* Gives the process to the scheduler. Returns 0, and a message, if it does not take the process. */
+static int enlist(lua_State *L, struct baton_process *process,
+    const struct baton_spawn_options *options, char *message) {
+  struct baton_lua_vm *vm = process->vm;
+  message[0] = '\0';
+  baton_lua_enter(L);
+  process->sched_id = baton_spawn(vm->executor, options, message, BATON_MESSAGE);
+  if (process->sched_id != 0) {
+    process->outcome = BATON_ALIVE;
+    note_spawn_site(L, process);
+    hold_handle(L, process);
+  }
+  if (options->thread[0] != '\0') baton_lua_watch_threads(vm);
+  baton_lua_leave(L);
+  return process->sched_id != 0;
+}
+
 /*
 ** Makes a process that will call the function below the `n` arguments on the top of `L`. Leaves its
 ** handle in their place. If it cannot, returns NULL and leaves a message on the top of the stack.
@@ -249,16 +266,10 @@ struct baton_process *baton_lua_new_process(
   pace_collector(L, vm);
   options->size = sizeof *options;
   options->user_data = (uintptr_t)process;
-  message[0] = '\0';
-  baton_lua_enter(L);
-  process->sched_id = baton_spawn(vm->executor, options, message, sizeof message);
-  if (process->sched_id != 0) {
-    process->outcome = BATON_ALIVE;
-    note_spawn_site(L, process);
-    hold_handle(L, process);
+  if (!enlist(L, process, options, message) && baton_lua_memory_is_short()) {
+    baton_lua_free_memory(L); /* there was no stack */
+    enlist(L, process, options, message);
   }
-  if (options->thread[0] != '\0') baton_lua_watch_threads(vm);
-  baton_lua_leave(L);
   if (process->sched_id == 0) {
     lua_pop(L, 1);
     lua_pushstring(L, message);

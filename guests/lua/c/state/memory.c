@@ -14,15 +14,35 @@
 #include <malloc.h>
 #endif
 
+/* The C stacks of ended processes have address space that malloc may need. Returns how many bytes
+   of it were given back. Outside the VM. */
+static size_t unmap_stacks(lua_State *L, struct baton_process *process) {
+  size_t bytes;
+  if (process == NULL || process->vm->closing) return 0;
+  baton_lua_enter(L);
+  bytes = baton_unmap_stacks(process->vm->executor);
+  baton_lua_leave(L);
+  return bytes;
+}
+
+/* Tries again for a C function that fills a buffer: for that, Lua collects no garbage. */
+static void *allocate_again(void *block, size_t size) {
+  struct baton_process *process = baton_gate_process();
+  if (baton_gate_is_inside() || process == NULL || process->L == NULL) return NULL;
+  return unmap_stacks(process->L, process) > 0 ? realloc(block, size) : NULL;
+}
+
 /* Takes what memory there is. */
 static void *allocate_urgently(void *nothing, void *block, size_t old, size_t size) {
+  void *now;
   (void)nothing;
   (void)old;
   if (size == 0) {
     free(block);
     return NULL;
   }
-  return realloc(block, size);
+  now = realloc(block, size);
+  return l_likely(now != NULL) ? now : allocate_again(block, size);
 }
 
 /* Lua's allocator. Memory that the reserve gave back is for the Rust half. Lua gets no more memory
@@ -168,9 +188,9 @@ int baton_lua_make_room_for_finalizer(lua_State *L) {
   return is_room;
 }
 
-/* Makes the collector free what it can, the objects of dead handles included. */
-static void collect(lua_State *L) {
+void baton_lua_free_memory(lua_State *L) {
   lua_gc(L, LUA_GCCOLLECT);
+  unmap_stacks(L, baton_lua_here(L));
 #if defined(__GLIBC__)
   malloc_trim(0);
 #endif
@@ -183,7 +203,7 @@ static l_noret raise_memory_error(lua_State *L) {
 
 void baton_lua_get_memory(lua_State *L) {
   if (baton_replenish()) return;
-  collect(L);
+  baton_lua_free_memory(L);
   if (!baton_replenish()) raise_memory_error(L);
 }
 
@@ -198,13 +218,13 @@ static int is_room_for_object(lua_State *L, struct baton_lua_vm *vm, uint64_t ch
 
 void baton_lua_get_memory_for_object(lua_State *L, struct baton_lua_vm *vm, uint64_t channel) {
   if (is_room_for_object(L, vm, channel)) return;
-  collect(L);
+  baton_lua_free_memory(L);
   if (!is_room_for_object(L, vm, channel)) raise_memory_error(L);
 }
 
 void baton_lua_get_room(lua_State *L, size_t size) {
   baton_lua_check_memory(L);
   if (baton_has_room(size)) return;
-  collect(L);
+  baton_lua_free_memory(L);
   if (!baton_has_room(size)) raise_memory_error(L);
 }

@@ -12,6 +12,9 @@
 ** ======================================================= */
 
 /* memory.c */
+static inline int baton_lua_memory_is_short(void) {
+  return __atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0;
+}
 /* Called before the Rust half allocates. Both functions raise Lua's own "not enough memory".
    Outside the VM. */
 void baton_lua_get_memory(lua_State *L);
@@ -20,18 +23,20 @@ void baton_lua_get_memory(lua_State *L);
 void baton_lua_get_memory_for_object(lua_State *L, struct baton_lua_vm *vm, uint64_t channel);
 static inline void baton_lua_check_memory_for_object(
     lua_State *L, struct baton_lua_vm *vm, uint64_t channel) {
-  if (__builtin_expect(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0, 0))
+  if (__builtin_expect(baton_lua_memory_is_short(), 0))
     baton_lua_get_memory_for_object(L, vm, channel);
 }
 /* Called once for the new Lua state of a VM. */
 void baton_lua_set_allocator(struct baton_lua_vm *vm);
 /* See seam/guest.h. */
 int baton_lua_make_room_for_finalizer(lua_State *L);
+/* Makes the collector free what it can, the objects of dead handles included, and gives back the
+   address space of free C stacks. Finalizers may run and wait. Outside the VM. */
+void baton_lua_free_memory(lua_State *L);
 /* Called before something that may allocate this many bytes at once. */
 void baton_lua_get_room(lua_State *L, size_t size);
 static inline void baton_lua_check_memory(lua_State *L) {
-  if (__builtin_expect(__atomic_load_n(&baton_memory_is_short, __ATOMIC_RELAXED) != 0, 0))
-    baton_lua_get_memory(L);
+  if (__builtin_expect(baton_lua_memory_is_short(), 0)) baton_lua_get_memory(L);
 }
 
 /* others_states.c */

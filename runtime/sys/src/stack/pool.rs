@@ -1,5 +1,7 @@
 //! The pool that stacks come from and return to.
 
+mod shortage;
+
 use std::io;
 use std::iter;
 use std::sync::OnceLock;
@@ -21,6 +23,9 @@ const MOST_SIZES: u16 = 8;
 
 /// The number of slots that a stack with a mapping of its own has.
 const OWN_MAPPING: u16 = 0;
+
+/// The number of slots that a stack in the C library's heap has.
+const IN_HEAP: u16 = u16::MAX;
 
 /// Statistics of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +71,8 @@ pub struct StackPool {
     own_free: Vec<Stack>,
     /// How many of them are kept.
     own_kept: usize,
+    /// How many were reserved: so many are never given back.
+    own_least: usize,
     own_reserved: usize,
     own_mappings: usize,
     in_use: usize,
@@ -104,6 +111,7 @@ impl StackPool {
             former: Vec::new(),
             own_free: Vec::new(),
             own_kept: OWN_MAPPINGS_KEPT,
+            own_least: 0,
             own_reserved: 0,
             own_mappings: 0,
             in_use: 0,
@@ -165,10 +173,14 @@ impl StackPool {
     /// When `size` is beyond the limit or the system refuses; the pool is unchanged.
     #[inline]
     pub fn allocate(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
-        let stack = match size {
-            Some(size) if size != self.default_size => self.allocate_sized(size)?,
-            _ => self.allocate_slot()?,
+        let mut stack = match size {
+            Some(size) if size != self.default_size => self.allocate_sized(size),
+            _ => self.allocate_slot(),
         };
+        if let Err(StackError::NoAddressSpace { .. }) = stack {
+            stack = self.allocate_at_last(size, stack);
+        }
+        let stack = stack?;
         self.in_use += 1;
         self.peak_in_use = self.peak_in_use.max(self.in_use);
         Ok(stack)
@@ -211,8 +223,11 @@ impl StackPool {
                 }
             }
         }
-        if made.first().is_some_and(|stack| stack.slots == OWN_MAPPING) {
+        if self.size_or_default(size)? == self.default_size {
+            self.slots.keep_mapped(count);
+        } else {
             self.own_kept = self.own_kept.max(self.own_free.len() + made.len());
+            self.own_least = self.own_least.max(count);
         }
         let peak = self.peak_in_use;
         self.in_use += made.len();
@@ -268,6 +283,8 @@ impl StackPool {
         self.in_use -= 1;
         if stack.slots == self.slots.number() {
             self.slots.give_back(&stack);
+        } else if stack.slots == IN_HEAP {
+            self.free_in_heap(stack);
         } else if stack.slots != OWN_MAPPING {
             self.recycle_former(&stack);
         } else if self.own_free.len() < self.own_kept {

@@ -1,7 +1,6 @@
 //! The slots of one size: address space that is carved into stacks.
 
 use std::io;
-use std::ops::Range;
 use std::ptr::NonNull;
 
 use super::{
@@ -17,6 +16,9 @@ const LARGEST_CHUNK: usize = 64 * GIBIBYTE;
 /// How many free slots keep their memory at least, and at most.
 const LEAST_KEPT: usize = 256;
 const MOST_KEPT: usize = 16_384;
+
+/// How many free slots stay mapped at least when the others are unmapped, for the next processes.
+const LEAST_MAPPED: usize = 4;
 
 /// What is kept is reviewed after this many slots were given back for each that is kept.
 const REVIEW_PERIOD: usize = 8;
@@ -97,6 +99,20 @@ impl Layout {
         };
         result.map_err(|source| StackError::NoGuard { in_use, source })
     }
+
+    /// Undoes [`Layout::make_guard`].
+    ///
+    /// # Safety
+    ///
+    /// The guard at `base` was made so, and the stack above is not in use.
+    pub(super) unsafe fn remove_guard(&self, base: NonNull<u8>) -> io::Result<()> {
+        match self.guards {
+            // SAFETY: the caller's condition.
+            GuardKind::Madvise => unsafe { memory::remove_guard(base, self.guard) },
+            // SAFETY: as above.
+            GuardKind::Mprotect => unsafe { memory::permit_access(base, self.guard) },
+        }
+    }
 }
 
 /// Slots of one size, in use and free. Only their pool uses them.
@@ -107,10 +123,13 @@ pub(super) struct Slots {
     layout: Layout,
     /// Bytes from slot to slot: an odd number of pages.
     stride: usize,
-    /// All chunks, to be unmapped with the pool.
-    chunks: Vec<(NonNull<u8>, usize)>,
-    /// The rest of the newest chunk: never used. Only the first `guarded` slots have guards.
-    fresh: Range<usize>,
+    /// How many mappings the slots lie in, at most.
+    chunks: usize,
+    /// Bytes of all slots that are mapped.
+    reserved: usize,
+    /// The rest of the newest chunk: its start and its bytes, which were never used. Only the first
+    /// `guarded` slots have guards.
+    fresh: (NonNull<u8>, usize),
     guarded: usize,
     /// Slots that were given back. The last one is used first, as its pages are warm.
     free: Vec<NonNull<u8>>,
@@ -126,6 +145,8 @@ pub(super) struct Slots {
     /// Slots that were made and then not needed: with guards, and without physical memory.
     set_aside: Vec<NonNull<u8>>,
     made: usize,
+    /// How many free slots stay mapped when the others are unmapped.
+    least_mapped: usize,
 }
 
 // SAFETY: slots own their chunks, which are address ranges that belong to no thread.
@@ -138,8 +159,9 @@ impl Slots {
             number,
             layout,
             stride,
-            chunks: Vec::new(),
-            fresh: 0..0,
+            chunks: 0,
+            reserved: 0,
+            fresh: (NonNull::dangling(), 0),
             guarded: 0,
             free: Vec::new(),
             trimmed: 0,
@@ -148,6 +170,7 @@ impl Slots {
             given_back: 0,
             set_aside: Vec::new(),
             made: 0,
+            least_mapped: LEAST_MAPPED,
         }
     }
 
@@ -179,12 +202,12 @@ impl Slots {
 
     /// How many mappings they lie in.
     pub(super) fn chunks(&self) -> usize {
-        self.chunks.len()
+        self.chunks
     }
 
     /// Bytes of address space.
     pub(super) fn reserved(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.1).sum()
+        self.reserved
     }
 
     /// Takes the slot that was given back last.
@@ -235,6 +258,11 @@ impl Slots {
         self.given_back = 0;
     }
 
+    /// At least so many free slots stay mapped from now on.
+    pub(super) fn keep_mapped(&mut self, count: usize) {
+        self.least_mapped = self.least_mapped.max(count);
+    }
+
     /// Sets a slot that was made and not used aside, for [`Slots::make`].
     pub(super) fn set_aside(&mut self, stack: &Stack) {
         self.set_aside.push(stack.base);
@@ -255,11 +283,41 @@ impl Slots {
         self.free.len() - end
     }
 
+    /// Unmaps all free slots but a few. Returns how many bytes that are. Allocates nothing.
+    pub(super) fn unmap_free(&mut self) -> usize {
+        let before = self.reserved;
+        // The last ones are the warmest.
+        let unmapped = self.free.len().saturating_sub(self.least_mapped);
+        let (slots, stride) = (&mut self.free[..unmapped], self.stride);
+        // SAFETY: the slots are free, and are forgotten here.
+        let pieces =
+            unsafe { unmap_slots(slots, stride) + unmap_slots(&mut self.set_aside, stride) };
+        self.free.drain(..unmapped);
+        self.trimmed = self.trimmed.saturating_sub(unmapped);
+        let count = unmapped + self.set_aside.len();
+        self.set_aside.clear();
+        self.made -= count;
+        self.reserved -= count * stride + self.fresh.1;
+        self.spare = self.spare.min(self.untrimmed());
+        // Each piece may divide a mapping in two.
+        self.chunks = if self.reserved == 0 {
+            0
+        } else {
+            self.chunks + pieces
+        };
+        // SAFETY: this part of a chunk was never used, and is forgotten.
+        unsafe { unmap_all(self.fresh.0, self.fresh.1) };
+        (self.fresh.1, self.guarded) = (0, 0);
+        before - self.reserved
+    }
+
     /// Unmaps everything. All slots must be free.
     pub(super) fn unmap(&mut self) {
-        for (chunk, size) in self.chunks.drain(..) {
-            // SAFETY: all stacks were given back, so the chunk is not in use.
-            unsafe { memory::unmap(chunk, size) };
+        // SAFETY: all stacks were given back, and the slots are not used any more.
+        unsafe {
+            unmap_slots(&mut self.free, self.stride);
+            unmap_slots(&mut self.set_aside, self.stride);
+            unmap_all(self.fresh.0, self.fresh.1);
         }
     }
 
@@ -274,20 +332,16 @@ impl Slots {
         if let Some(base) = self.set_aside.pop() {
             return Ok(self.stack_at(base));
         }
-        if self.fresh.len() < self.stride {
+        if self.fresh.1 == 0 {
             self.reserve_chunk()?;
         }
-        let (chunk, size) = *self
-            .chunks
-            .last()
-            .ok_or_else(|| no_address_space(self.stride))?;
-        // SAFETY: `fresh` lies inside the newest chunk, of `size` bytes.
-        let base = unsafe { chunk.add(size - self.fresh.len()) };
+        let base = self.fresh.0;
         if self.guarded == 0 {
             self.guard_fresh_slots(base, in_use)?;
         }
         self.guarded -= 1;
-        self.fresh.start += self.stride;
+        // SAFETY: a chunk is a number of whole slots, so one more lies inside of it.
+        self.fresh = (unsafe { base.add(self.stride) }, self.fresh.1 - self.stride);
         self.made += 1;
         let stack = self.stack_at(base);
         valgrind::register(&stack);
@@ -297,7 +351,7 @@ impl Slots {
     /// Makes the guard of the fresh slot at `base`, and of several more slots if there have been
     /// many already.
     fn guard_fresh_slots(&mut self, base: NonNull<u8>, in_use: usize) -> Result<(), StackError> {
-        let slots = self.fresh.len() / self.stride;
+        let slots = self.fresh.1 / self.stride;
         let count = slots.min(self.made);
         if self.layout.guards == GuardKind::Madvise && count > 1 {
             // SAFETY: the guards are the lowest pages of slots that have not been used yet.
@@ -329,8 +383,9 @@ impl Slots {
                     slots /= 2;
                 }
                 Ok(chunk) => {
-                    self.chunks.push((chunk, size));
-                    self.fresh = 0..size;
+                    self.chunks += 1;
+                    self.reserved += size;
+                    self.fresh = (chunk, size);
                     self.guarded = 0;
                     return Ok(());
                 }
@@ -346,10 +401,32 @@ impl Slots {
     }
 }
 
-fn no_address_space(size: usize) -> StackError {
-    StackError::NoAddressSpace {
-        size,
-        source: io::Error::from_raw_os_error(libc::ENOMEM),
+/// Unmaps slots of `stride` bytes, neighbours together. Sorts the list. Returns how many pieces of
+/// address space they were.
+///
+/// # Safety
+/// The slots are mapped, and nothing uses them now or later.
+unsafe fn unmap_slots(slots: &mut [NonNull<u8>], stride: usize) -> usize {
+    slots.sort_unstable();
+    let mut pieces = 0;
+    let are_neighbours =
+        |one: &NonNull<u8>, next: &NonNull<u8>| one.addr().get() + stride == next.addr().get();
+    for piece in slots.chunk_by(are_neighbours) {
+        pieces += 1;
+        // SAFETY: the caller's condition; a piece is slots without gaps.
+        unsafe { unmap_all(piece[0], piece.len() * stride) };
+    }
+    pieces
+}
+
+/// Unmaps `size` bytes, which may be none.
+///
+/// # Safety
+/// As for [`memory::unmap`].
+unsafe fn unmap_all(start: NonNull<u8>, size: usize) {
+    if size > 0 {
+        // SAFETY: the caller's condition.
+        unsafe { memory::unmap(start, size) };
     }
 }
 

@@ -432,6 +432,12 @@ impl Inside<'_> {
         self.with_inner(|inner| inner.stacks.trim_spare());
     }
 
+    /// Gives back the address space of free stacks, except of a few, for a guest that finds no
+    /// memory. Returns how many bytes that is.
+    pub fn unmap_stacks(&self) -> usize {
+        self.with_inner(|inner| inner.stacks.unmap_free())
+    }
+
     /// As [`Inside::block_on`]; `f` also gets a random number, to choose among ready cases.
     // As above.
     #[inline(always)]

@@ -5,6 +5,7 @@ use crate::sched::{Priority, ProcessId, ProcessLimit, SpawnOptions};
 use crate::trace::What;
 use crate::vm::{Context, Inner, Inside, ThreadRefusal, TimeUsed, Vm};
 use baton_sys::clock::Instant;
+use baton_sys::reserve;
 use baton_sys::stack::{Stack, StackError};
 use std::fmt;
 
@@ -301,6 +302,10 @@ impl Inner {
 
     fn stack(&mut self, size: Option<usize>) -> Result<Stack, StackError> {
         self.recycle_retired();
-        self.stacks.allocate(size)
+        let stack = self.stacks.allocate(size);
+        if let Err(StackError::NoAddressSpace { .. }) = stack {
+            reserve::note_shortage(); // the guest collects its garbage, and tries again
+        }
+        stack
     }
 }
