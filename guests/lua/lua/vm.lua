@@ -12,7 +12,8 @@ local vm, internal = ...
 local process = require "baton.process"
 local start, halt, list, is_waiting =
   internal.start, internal.halt, internal.list, internal.is_waiting
-local new_channel, class = vm.channel, vm.class
+local is_shared, max = internal.is_shared, math.max
+local new_channel, new_words, class = vm.channel, vm.shared, vm.class
 local choose, spawn, current = process.select, process.spawn, process.current
 local pack, unpack, traceback = table.pack, table.unpack, debug.traceback
 local xpcall, pcall, error, type, tostring, select = xpcall, pcall, error, type, tostring, select
@@ -34,7 +35,9 @@ class("baton.vm", VM)
 -- How other VMs reach this one, and the program's first one: {id, name, requests, ended}.
 local own, first
 local own_id, own_name = internal.this()
-local proxies, last_proxy = {}, 0
+local proxies, last_proxy = {}, 0 -- what each proxy stands for: {f =, life =}
+local own_proxies = setmetatable({}, { __mode = "v" }) -- those that were made here and are alive
+local proxy_count, most_proxies = 0, 64 -- with more, those that nobody has are forgotten
 local exports -- the functions of the module that this VM was started with
 local calls = {} -- the processes of calls, by their keys
 local last_call = 0
@@ -126,7 +129,7 @@ local function function_named(name)
 end
 
 local function find(message)
-  if message.proxy then return proxies[message.proxy] end
+  if message.proxy then return proxies[message.proxy].f end
   if type(message.what) == "string" then return function_named(message.what) end
   return message.what
 end
@@ -434,17 +437,36 @@ local Proxy = { __name = "proxy" }
 class("baton.vm.proxy", Proxy)
 
 function Proxy:__call(...)
-  if self.vm.id == own_id then return proxies[self.id](...) end
-  return ask(self.vm, { kind = "call", proxy = self.id, n = select("#", ...), ... })
+  if self.vm.id == own_id then return proxies[self.id].f(...) end
+  local life = self.life -- the message keeps the function, as this proxy may be collected
+  return ask(self.vm, { kind = "call", proxy = self.id, life = life, n = select("#", ...), ... })
 end
 
 function Proxy:__tostring() return ("proxy: %d of VM %d"):format(self.id, self.vm.id) end
 
+-- Forgets the functions of proxies that nobody has any more. All copies of a proxy, and messages
+-- with one, have references to its shared word. The proxy that was made here has the same handle as
+-- this table.
+local function forget_proxies()
+  proxy_count = 0
+  for id, proxy in pairs(proxies) do
+    if own_proxies[id] or is_shared(proxy.life) then
+      proxy_count = proxy_count + 1
+    else
+      proxies[id] = nil
+    end
+  end
+  most_proxies = max(2 * proxy_count, 64)
+end
+
 function vm.proxy(f)
   if type(f) ~= "function" then wrong(2, 1, "proxy", "function expected, got %s", type(f)) end
-  last_proxy = last_proxy + 1
-  proxies[last_proxy] = f
-  return setmetatable({ id = last_proxy, vm = reach() }, Proxy)
+  if proxy_count >= most_proxies then process.critical(forget_proxies) end
+  last_proxy, proxy_count = last_proxy + 1, proxy_count + 1
+  local id, life = last_proxy, new_words(1)
+  local proxy = setmetatable({ id = id, vm = reach(), life = life }, Proxy)
+  own_proxies[id], proxies[id] = proxy, { f = f, life = life }
+  return proxy
 end
 
 internal.wrong, internal.check_options = wrong, check_options

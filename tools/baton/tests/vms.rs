@@ -48,10 +48,12 @@ cases! {
         a_busy_vm_answers_a_call,
         a_vm_is_sent_to_another_one_which_calls_it,
         a_proxy_runs_where_it_was_made,
+        the_function_of_a_proxy_that_nobody_has_is_collected,
         errors_of_a_proxy_are_raised_at_its_caller,
         a_proxy_of_a_vm_that_has_ended_is_dead,
         many_processes_call_many_vms;
     mod ending from "vms/ending.lua":
+        vms_with_the_ffi_leave_nothing_behind,
         a_sleeping_vm_is_killed,
         a_busy_vm_is_killed,
         a_vm_that_catches_everything_is_killed,

@@ -65,6 +65,8 @@ void baton_sharing_open(lua_State *L);
 struct baton_shared_channel *baton_sharing_hold_channel(lua_State *L, int index);
 /* Pushes a handle of the channel with a reference of its own. */
 void baton_sharing_push_channel(lua_State *L, struct baton_shared_channel *channel);
+/* is_shared(words): whether shared words have more references than the one of this handle. */
+int baton_sharing_is_shared(lua_State *L);
 /* Sets the functions of this folder in the table on the top of the stack, which is `baton.vm`. */
 void baton_sharing_functions(lua_State *L);
 

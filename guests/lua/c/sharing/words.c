@@ -20,6 +20,11 @@ static uint64_t check_index(lua_State *L, const struct baton_words *words) {
   return (uint64_t)index - 1;
 }
 
+int baton_sharing_is_shared(lua_State *L) {
+  lua_pushboolean(L, baton_words_references(check_words(L)) > 1);
+  return 1;
+}
+
 int baton_shared_new_words(lua_State *L) {
   const lua_Integer count = luaL_checkinteger(L, 1);
   struct baton_handle *handle;

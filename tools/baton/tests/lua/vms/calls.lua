@@ -111,6 +111,32 @@ function case.a_proxy_runs_where_it_was_made()
   ended(w)
 end
 
+-- Guards against a table of all functions that ever had a proxy.
+function case.the_function_of_a_proxy_that_nobody_has_is_collected()
+  local w = serving()
+  local alive = setmetatable({}, { __mode = "k" })
+  local function count()
+    collectgarbage()
+    local number = 0
+    for _ in pairs(alive) do number = number + 1 end
+    return number
+  end
+  local function new()
+    local f = function() return "alive" end
+    alive[f] = true
+    return vm.proxy(f)
+  end
+  local kept = w:call("keep", new())
+  for _ = 1, 20 do
+    for _ = 1, 100 do new() end
+    collectgarbage()
+  end
+  check.that(count() < 1000, count())
+  check.equal(w:call("kept"), "alive")
+  check.equal(kept, true)
+  ended(w)
+end
+
 function case.errors_of_a_proxy_are_raised_at_its_caller()
   local w = serving()
   local fails = vm.proxy(function() error "not here" end)
