@@ -464,10 +464,10 @@ unsafe extern "C" fn baton_list(vm: &Vm, records: *mut usize, capacity: usize) -
     let vm = &unsafe { gate::inside(vm, "baton_list") };
     vm.sched(|sched| {
         let mut count = 0;
-        for pid in sched.iter() {
+        for record in sched.iter().filter_map(|pid| sched.user_data(pid)) {
             if count < capacity {
                 // SAFETY: the caller's condition; `count < capacity`.
-                unsafe { records.add(count).write(sched.user_data(pid)) };
+                unsafe { records.add(count).write(record) };
             }
             count += 1;
         }

@@ -131,6 +131,66 @@ fn the_calling_process_moves_at_once_and_is_free_again() {
     );
 }
 
+/// One call holds the thread "device" while a process waits for that thread. The process runs when
+/// the call has returned, and `ends` or not. Then the holder is overdue for a report. Returns the
+/// reports, and the user data of the holder and of the process that waited.
+fn reports_after_a_hold(ends: bool) -> (Vec<(usize, usize)>, (usize, usize)) {
+    let processes = Arc::new(Mutex::new((0, 0)));
+    let seen = Arc::clone(&processes);
+    let never = |vm: &Vm| vm.parameters.warn_blocked.set(Duration::from_secs(3600));
+    let finished = run_with(never, move |main| {
+        let (block, call) = Block::new();
+        let has_run = Arc::new(AtomicBool::new(false));
+        let may_end = Arc::new(AtomicBool::new(ends));
+        let (ran, end) = (Arc::clone(&has_run), Arc::clone(&may_end));
+        let holder = bound(main, "device", move |process| {
+            process.foreign(call)?;
+            process.yield_until(|| ran.load(Ordering::Relaxed))?;
+            let overdue = Duration::from_nanos(1);
+            process.vm.parameters.warn_blocked.set(overdue);
+            process.vm.safepoint();
+            end.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        main.yield_until(|| block.has_begun() && state(main, holder) == State::Foreign)?;
+        let waiter = bound(main, "device", move |process| {
+            has_run.store(true, Ordering::Relaxed);
+            process.yield_until(|| may_end.load(Ordering::Relaxed))
+        });
+        assert_eq!(waits_for(main, waiter).as_deref(), Some("device"));
+        let user_data = |process| main.vm.sched(|sched| sched.user_data(process));
+        let both = user_data(holder).zip(user_data(waiter));
+        *seen.lock().expect("no thread panics") = both.expect("both live");
+        block.end();
+        main.join_all([holder, waiter])
+    });
+    let both = *processes.lock().expect("no thread panics");
+    (finished.mock.held_threads(), both)
+}
+
+#[test]
+fn no_report_of_a_held_thread_names_a_process_that_has_ended() {
+    for _ in 0..20 {
+        let (reports, (holder, waiter)) = reports_after_a_hold(true);
+        assert_eq!(
+            reports,
+            [],
+            "{holder} held the thread of {waiter}, which has ended"
+        );
+    }
+}
+
+#[test]
+fn a_report_of_a_held_thread_names_a_process_that_waited_and_still_lives() {
+    // A machine that is busy for longer than a thread counts as held shows no report.
+    let reported = (0..100).any(|_| {
+        let (reports, both) = reports_after_a_hold(false);
+        assert!(reports.iter().all(|&report| report == both), "{reports:?}");
+        !reports.is_empty()
+    });
+    assert!(reported, "a held thread was never reported");
+}
+
 #[test]
 fn a_busy_thread_delays_only_processes_bound_to_it() {
     let finished = run_unbound(

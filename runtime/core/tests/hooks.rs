@@ -25,7 +25,8 @@ fn noted(log: &Log) -> String {
 }
 
 fn user_data(vm: &Inside<'_>, process: ProcessId) -> usize {
-    vm.sched(|sched| sched.user_data(process))
+    let user_data = vm.sched(|sched| sched.user_data(process));
+    user_data.expect("the process was not forgotten")
 }
 
 /// Spawns a suspended process that notes its name `times` times, with a yield after each.

@@ -148,7 +148,7 @@ bridge! {
     }
 
     fn baton_user_data(vm, pid: u64) -> usize {
-        process(pid).map_or(0, |pid| vm.sched(|sched| sched.user_data(pid)))
+        process(pid).and_then(|pid| vm.sched(|sched| sched.user_data(pid))).unwrap_or(0)
     }
 
     fn baton_kill_is_due(vm, pid: u64) -> c_int {

@@ -414,7 +414,7 @@ bridge! {
         let Some(timer) = TimerId::from_bits(timer) else { return 0 };
         vm.with_sched(|sched| {
             let prepared = sched.timer_cancel(timer);
-            prepared.map_or(0, |prepared| sched.user_data(prepared))
+            prepared.and_then(|prepared| sched.user_data(prepared)).unwrap_or(0)
         })
     }
 }

@@ -83,10 +83,11 @@ fn copy_program(vm: &Vm) -> Result<ProgramCopy, String> {
         Preparation::new().map_err(|error| format!("cannot make a pipe for the heap: {error}"))?;
     let copied = vm.look(PATIENCE, move |view| {
         let sched = view.sched();
-        let Some(process) = sched.iter().next() else {
+        let any = sched.iter().next();
+        let Some(record) = any.and_then(|process| sched.user_data(process)) else {
             return Err(ErrorKind::NotFound.into());
         };
-        let record = sched.user_data(process) as *const c_void;
+        let record = record as *const c_void;
         // SAFETY: the record of a process. No process runs, so the heap is consistent. In the copy,
         // which has no other thread, the function only reads it, and calls nothing but `write`.
         unsafe { preparation.copy(c"baton-heap", LIMIT, baton_lua_write_heap, record) }

@@ -36,7 +36,7 @@ pub(super) fn answer(vm: &Vm, with: &Value) -> Result<Value, String> {
 /// How a kill was taken; `None` if there is no such process.
 fn kill(view: &mut View<'_>, id: u64) -> Option<&'static str> {
     let process = find(view, id)?;
-    let record = view.sched().user_data(process);
+    let record = view.sched().user_data(process)?;
     // SAFETY: the user data of a process that is in the scheduler is its record, and no process
     // runs during the view.
     let holds = match unsafe { baton_lua_note_kill(record as *mut c_void) } {
@@ -55,5 +55,5 @@ fn kill(view: &mut View<'_>, id: u64) -> Option<&'static str> {
 fn find(view: &View<'_>, id: u64) -> Option<ProcessId> {
     let sched = view.sched();
     let mut all = sched.iter();
-    all.find(|&process| stacks::number(sched.user_data(process)) == id)
+    all.find(|&process| sched.user_data(process).map(stacks::number) == Some(id))
 }

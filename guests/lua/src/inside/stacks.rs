@@ -113,7 +113,7 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
 pub(crate) fn of_all(view: &View<'_>) -> String {
     let names = view.thread_names();
     let all = view.sched().iter();
-    let processes = all.map(|next| process(view, &names, next, MOST_REPORTED));
+    let processes = all.filter_map(|next| process(view, &names, next, MOST_REPORTED));
     processes.fold(String::new(), |mut text, process| {
         // A string takes all that is written to it.
         let _ = write!(text, "{process}");
@@ -130,11 +130,16 @@ fn look(view: &View<'_>, from: u32, ids: Option<&[u64]>) -> SeenAtOnce {
     let mut place = from;
     while place < places && (place == from || began.elapsed() < LOOK) {
         let sched = view.sched();
-        let is_wanted =
-            |&next: &ProcessId| ids.is_none_or(|ids| ids.contains(&number(sched.user_data(next))));
-        if let Some(next) = sched.process_at(place).filter(is_wanted) {
-            processes.push(process(view, &names, next, MOST_FRAMES));
-        }
+        let is_wanted = |&next: &ProcessId| {
+            ids.is_none_or(|ids| {
+                sched
+                    .user_data(next)
+                    .map(number)
+                    .is_some_and(|number| ids.contains(&number))
+            })
+        };
+        let next = sched.process_at(place).filter(is_wanted);
+        processes.extend(next.and_then(|next| process(view, &names, next, MOST_FRAMES)));
         place += 1;
     }
     SeenAtOnce {
@@ -143,17 +148,17 @@ fn look(view: &View<'_>, from: u32, ids: Option<&[u64]>) -> SeenAtOnce {
     }
 }
 
-/// A process as it is now, with at most `most` frames of each stack.
+/// A process as it is now, with at most `most` frames of each stack. `None` if it was forgotten.
 pub(crate) fn process(
     view: &View<'_>,
     names: &ThreadNames,
     process: ProcessId,
     most: c_int,
-) -> Process {
+) -> Option<Process> {
     let sched = view.sched();
-    let record = sched.user_data(process);
+    let record = sched.user_data(process)?;
     let used = view.time_used(process);
-    Process {
+    Some(Process {
         id: number(record),
         title: title(record),
         state: name_of(sched.state(process)).to_owned(),
@@ -163,7 +168,7 @@ pub(crate) fn process(
         running: used.running.as_secs_f64(),
         cpu: used.cpu.as_secs_f64(),
         stacks: of_record(record, most),
-    }
+    })
 }
 
 /// The number of the process of a record.
@@ -176,7 +181,7 @@ pub(super) fn number(record: usize) -> u64 {
 /// The bytes of Lua's heap; `None` if no process is left.
 pub(super) fn heap_size(view: &View<'_>) -> Option<u64> {
     let any = view.sched().iter().next()?;
-    let record = view.sched().user_data(any);
+    let record = view.sched().user_data(any)?;
     // SAFETY: as in `number`.
     Some(unsafe { baton_lua_heap_size(record as *const c_void) })
 }

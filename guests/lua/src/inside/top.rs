@@ -301,11 +301,10 @@ fn describe(
     let (mut rows, mut examined) = (Vec::new(), 0);
     for &(process, share) in left {
         examined += 1;
-        if view.sched().is_alive(process) {
-            let process = stacks::process(view, &names, process, 1);
-            if has(&process, filter) {
-                rows.push(Row { process, share });
-            }
+        let alive = Some(process).filter(|&process| view.sched().is_alive(process));
+        let found = alive.and_then(|process| stacks::process(view, &names, process, 1));
+        if let Some(process) = found.filter(|process| has(process, filter)) {
+            rows.push(Row { process, share });
         }
         if rows.len() == room || began.elapsed() >= stacks::LOOK {
             break;

@@ -132,10 +132,10 @@ pub use life::spawn::SpawnOptions;
 pub use report::counters::SchedCounters;
 pub use report::cycles::Link;
 pub use report::listing::Blocker;
-pub(crate) use report::waits::write_wait;
 pub use report::waits::{
     ThreadNames, Wording, describe_cycle, describe_wait, describe_wait_and_holder,
 };
+pub(crate) use report::waits::{write_process, write_wait};
 pub use run::choose::RunQueueSummary;
 pub use run::handoff::Handoff;
 pub use sync::readiness::{Edition, Readiness, Watch};

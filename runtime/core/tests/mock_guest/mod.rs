@@ -81,6 +81,8 @@ pub(crate) struct Mock {
     pub(crate) deadlocks: AtomicU64,
     /// Exclusive calls that were warned about.
     pub(crate) warnings: AtomicU64,
+    /// The reports of held threads: the user data of the holder and of the process that waits.
+    held_threads: Mutex<Vec<(usize, usize)>>,
     /// How often signal handlers requested work.
     pub(crate) signals: AtomicU64,
     /// How often a process got a request for a safepoint.
@@ -103,6 +105,7 @@ impl Mock {
             touches: AtomicU64::new(0),
             deadlocks: AtomicU64::new(0),
             warnings: AtomicU64::new(0),
+            held_threads: Mutex::new(Vec::new()),
             signals: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             on_deadlock: Mutex::new(None),
@@ -173,6 +176,13 @@ impl Mock {
         // SAFETY: as above.
         let heap = unsafe { self.heap.with(|heap| *heap) };
         assert_eq!(heap, self.touches.load(Ordering::Relaxed));
+    }
+
+    /// The reports of held threads so far: the user data of the holder and of the process that
+    /// waits.
+    pub(crate) fn held_threads(&self) -> Vec<(usize, usize)> {
+        let reports = self.held_threads.lock();
+        reports.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn vm(&self) -> Arc<Vm> {
@@ -248,6 +258,11 @@ impl Guest for MockGuest {
 
     fn warn_blocked(&self, _user_data: usize) {
         self.0.warnings.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn warn_thread(&self, holder: usize, waiter: usize, _is_bound: bool) {
+        let mut reports = self.0.held_threads.lock().expect("actions do not panic");
+        reports.push((holder, waiter));
     }
 
     fn request_safepoint(&self, _user_data: usize) {

@@ -257,7 +257,7 @@ fn on_vm<R: Send + 'static>(
 /// The record of a process with this number.
 fn record_of(view: &View<'_>, number: u64) -> Option<usize> {
     let sched = view.sched();
-    let mut records = sched.iter().map(|process| sched.user_data(process));
+    let mut records = sched.iter().filter_map(|process| sched.user_data(process));
     records.find(|&record| stacks::number(record) == number)
 }
 
@@ -389,7 +389,7 @@ fn task(vm: &Vm, kind: lua::Kind, with: Value, id: u64) -> Result<Option<Value>,
 /// The numbers and titles of all processes.
 fn processes(view: &View<'_>) -> Vec<(u64, String)> {
     let sched = view.sched();
-    let records = sched.iter().map(|process| sched.user_data(process));
+    let records = sched.iter().filter_map(|process| sched.user_data(process));
     records
         .map(|record| (stacks::number(record), stacks::title(record)))
         .collect()

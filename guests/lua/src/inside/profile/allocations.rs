@@ -165,10 +165,12 @@ impl Drop for AllocationProfile {
 
 /// Exchanges Lua's allocator. Returns whether samples are taken now.
 fn start(view: &View<'_>) -> bool {
-    let Some(process) = view.sched().iter().next() else {
+    let sched = view.sched();
+    let any = sched.iter().next();
+    let Some(record) = any.and_then(|process| sched.user_data(process)) else {
         return false;
     };
-    let record = view.sched().user_data(process) as *mut c_void;
+    let record = record as *mut c_void;
     let mut sampled = SAMPLED.lock();
     let first = sampled.random.around_number(MEAN);
     // SAFETY: the record of a process of the scheduler; no process runs during the view.

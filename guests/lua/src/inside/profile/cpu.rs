@@ -98,7 +98,7 @@ impl Sampler for CpuSampler {
 /// of the owner's thread, which it would fragment.
 fn running(view: &mut View<'_>, mut place: Place) -> Option<Running> {
     let process = view.sched().current()?;
-    let record = view.sched().user_data(process);
+    let record = view.sched().user_data(process)?;
     place.id = stacks::number(record);
     stacks::write_title(record, &mut place.process);
     place.frames.add(record, MOST_FRAMES);

@@ -85,7 +85,7 @@ fn place(
     if waits_only && matches!(state, State::Running | State::Dead) {
         return None;
     }
-    let record = sched.user_data(process);
+    let record = sched.user_data(process)?;
     let frames = PackedFrames::of_record(record, MOST_FRAMES);
     let (object, holder) = match state {
         State::Runnable => ("its turn".to_owned(), String::new()),

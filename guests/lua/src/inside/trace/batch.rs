@@ -142,10 +142,9 @@ pub(super) fn standing(view: &View<'_>) -> Vec<Standing> {
 /// A living process.
 fn named(view: &View<'_>, process: ProcessId) -> Option<Named> {
     let sched = view.sched();
-    if !sched.is_alive(process) {
-        return None;
-    }
-    let record = sched.user_data(process);
+    let record = sched
+        .user_data(process)
+        .filter(|_| sched.is_alive(process))?;
     let mut name = String::new();
     // A string takes all that is written to it.
     let _ = (WORDING.name)(record, &mut name);

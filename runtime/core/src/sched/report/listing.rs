@@ -295,12 +295,12 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// The guest's record of a process; 0 if it was forgotten.
+    /// The guest's record of a process; `None` once the process was forgotten. Whoever has kept an
+    /// id while other processes ran must ask: the process may have ended, and its record with it.
     #[inline]
-    pub fn user_data(&self, pid: ProcessId) -> usize {
-        self.processes
-            .find(pid)
-            .map_or(0, |index| self.processes[index].user_data)
+    pub fn user_data(&self, pid: ProcessId) -> Option<usize> {
+        let index = self.processes.find(pid)?;
+        Some(self.processes[index].user_data)
     }
 
     /// Sets the guest's record of a process.

@@ -112,6 +112,19 @@ pub(crate) fn write_wait<C>(
     write_thing(sched, wording, blocker, text)
 }
 
+/// "process 7 'clerk'".
+pub(crate) fn write_process<C>(
+    sched: &Scheduler<C>,
+    wording: &Wording,
+    pid: ProcessId,
+    text: &mut dyn Write,
+) -> fmt::Result {
+    match sched.user_data(pid) {
+        Some(user_data) => (wording.process)(user_data, text),
+        None => text.write_str("a process that has ended"),
+    }
+}
+
 /// "a mutex", or "the mutex 'accounts', held by process 7 'clerk'".
 fn write_thing<C>(
     sched: &Scheduler<C>,
@@ -122,7 +135,7 @@ fn write_thing<C>(
     let kind = match blocker {
         Blocker::Join(target) => {
             text.write_str("the end of ")?;
-            (wording.process)(sched.user_data(target), text)?;
+            write_process(sched, wording, target, text)?;
             return text.write_str(" (join)");
         }
         Blocker::Descriptor(number) => return write!(text, "descriptor {number}"),
@@ -162,7 +175,7 @@ fn write_holders<C>(
 ) -> fmt::Result {
     for (number, holder) in sched.holders(blocker).take(MOST_TOLD).enumerate() {
         text.write_str(if number == 0 { "" } else { " and " })?;
-        (wording.process)(sched.user_data(holder), text)?;
+        write_process(sched, wording, holder, text)?;
     }
     match sched.holders(blocker).count().saturating_sub(MOST_TOLD) {
         0 => Ok(()),
@@ -219,7 +232,7 @@ pub fn describe_cycle<C>(sched: &Scheduler<C>, wording: &Wording, links: &[Link]
     for (number, link) in links.iter().enumerate() {
         text += if number == 0 { "" } else { "; " };
         // A string takes any text.
-        let _ = (wording.process)(sched.user_data(link.process), &mut text);
+        let _ = write_process(sched, wording, link.process, &mut text);
         text += " waits for ";
         let _ = write_thing(sched, wording, link.waits_for, &mut text);
     }

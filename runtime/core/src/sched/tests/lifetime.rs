@@ -98,11 +98,11 @@ fn options_are_kept_and_can_be_asked_for() {
     let pid = sched.spawn(options, ()).unwrap();
     assert!(!sched.is_preemptible(pid));
     assert!(sched.is_daemon(pid) && sched.is_quiet(pid));
-    assert_eq!(sched.user_data(pid), 77);
+    assert_eq!(sched.user_data(pid), Some(77));
     sched.set_preemptible(pid, true);
     sched.set_user_data(pid, 78);
     assert!(sched.is_preemptible(pid));
-    assert_eq!(sched.user_data(pid), 78);
+    assert_eq!(sched.user_data(pid), Some(78));
     assert!(!sched.is_started(pid));
     sched.mark_started(pid);
     assert!(sched.is_started(pid));

@@ -344,10 +344,8 @@ impl Inside<'_> {
         let (outcome, jump) = self.with_inner(|inner| {
             let outcome = inner.sched.kill(process);
             self.clear_deficit(inner, process);
-            if matches!(outcome, KillOutcome::Woken | KillOutcome::Pending)
-                && inner.sched.kill_is_due(process)
-            {
-                self.guest.request_safepoint(inner.sched.user_data(process));
+            if matches!(outcome, KillOutcome::Woken | KillOutcome::Pending) {
+                self.request_end(inner, process);
             }
             let jump = self.give_way(inner);
             (outcome, jump)
@@ -516,6 +514,15 @@ impl Vm {
             inner.begin_slice(me);
         }
         jump
+    }
+
+    /// If a process must end, requests a safepoint of it.
+    pub(in crate::vm) fn request_end(&self, inner: &Inner, process: ProcessId) {
+        if inner.sched.kill_is_due(process)
+            && let Some(user_data) = inner.sched.user_data(process)
+        {
+            self.guest.request_safepoint(user_data);
+        }
     }
 
     /// Makes the calling process wait, and runs another process.

@@ -311,7 +311,7 @@ impl Inside<'_> {
             }
             self.update_hints(inner);
             self.hint_named_threads(inner);
-            Some(inner.sched.user_data(survivor))
+            inner.sched.user_data(survivor)
         })
     }
 }

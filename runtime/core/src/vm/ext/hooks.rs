@@ -133,7 +133,7 @@ impl Inside<'_> {
         while from != to && self.with_inner(|inner| inner.is_hooked_switch(from, to)) {
             let [from_data, to_data] = self.with_inner(|inner| {
                 inner.sched.relinquish_current();
-                [from, to].map(|pid| pid.map(|pid| inner.sched.user_data(pid)))
+                [from, to].map(|pid| inner.sched.user_data(pid?))
             });
             self.guest.switch_hook(self, from_data, to_data);
             (from, to) = (to, self.make_current(to));
@@ -146,11 +146,9 @@ impl Inside<'_> {
     fn call_scheduler_hook(&self, left: Option<ProcessId>, suggested: ProcessId) -> ProcessId {
         let asked = self.with_inner(|inner| {
             let hooks = &inner.hooks;
-            let user_data = (
-                left.map(|left| inner.sched.user_data(left)),
-                inner.sched.user_data(suggested),
-            );
-            hooks.has_scheduler.then_some(user_data)
+            let suggested = inner.sched.user_data(suggested)?;
+            let left = left.and_then(|left| inner.sched.user_data(left));
+            hooks.has_scheduler.then_some((left, suggested))
         });
         let chosen =
             asked.and_then(|(left, suggested)| self.guest.scheduler_hook(self, left, suggested));

@@ -152,8 +152,8 @@ impl View<'_> {
         let outcome = inner.sched.kill(process);
         vm.clear_deficit(inner, process);
         // The running process, too: it raises the kill after the look.
-        if outcome != KillOutcome::AlreadyDead && inner.sched.kill_is_due(process) {
-            vm.guest.request_safepoint(inner.sched.user_data(process));
+        if outcome != KillOutcome::AlreadyDead {
+            vm.request_end(inner, process);
         }
         vm.update_hints(inner);
         outcome

@@ -9,7 +9,7 @@
 //! Nothing here allocates, since that would change the addresses of the guest's objects.
 
 use crate::recording::{DecisionKind, Part, Point, Recording, RunDecision, SwitchCause};
-use crate::sched::{ProcessId, State, ThreadNames, Wording, write_wait};
+use crate::sched::{ProcessId, State, ThreadNames, Wording, write_process, write_wait};
 use crate::vm::Inner;
 
 /// In a directed run, a process gives way after this many steps, if an equal is runnable: a second
@@ -219,11 +219,15 @@ impl Inner {
         recorder.point = recording.point_of(from);
         recorder.run = 0;
         recorder.awaits_next = true;
-        let user_data = self.sched.user_data(from);
         recording.begin_switch(recorder.cause);
-        recording.write_text(Part::Process, |text| (wording.process)(user_data, text));
+        recording.write_text(Part::Process, |text| {
+            write_process(&self.sched, wording, from, text)
+        });
         if recorder.cause != SwitchCause::Ended {
-            recording.write_text(Part::Place, |text| (wording.place)(user_data, text));
+            recording.write_text(Part::Place, |text| match self.sched.user_data(from) {
+                Some(user_data) => (wording.place)(user_data, text),
+                None => Ok(()),
+            });
             // The names of native threads are told where they matter, in the report of a deadlock.
             recording.write_text(Part::WaitsFor, |text| {
                 write_wait(&self.sched, wording, &ThreadNames::new(), from, text)
@@ -247,8 +251,9 @@ impl Inner {
         };
         recorder.awaits_next = false;
         let (recording, wording) = (recorder.recording, recorder.wording);
-        let user_data = self.sched.user_data(next);
-        recording.write_text(Part::Next, |text| (wording.process)(user_data, text));
+        recording.write_text(Part::Next, |text| {
+            write_process(&self.sched, wording, next, text)
+        });
         let is_preempted = recorder.cause == SwitchCause::Preempted;
         if is_preempted || recorder.has_chosen {
             let kind = match is_preempted {

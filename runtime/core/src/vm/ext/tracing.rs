@@ -168,8 +168,10 @@ impl Inner {
         self.note(now, left);
         self.note(now, What::CallBegins { process, carrier });
         let mut name = ShortName::new();
-        // What does not fit is left out.
-        let _ = (wording.call)(self.sched.user_data(process), &mut name);
+        if let Some(user_data) = self.sched.user_data(process) {
+            // What does not fit is left out.
+            let _ = (wording.call)(user_data, &mut name);
+        }
         self.note_name(now, &name);
     }
 
@@ -177,7 +179,9 @@ impl Inner {
     #[cold]
     pub(in crate::vm) fn trace_end(&mut self, process: ProcessId, wording: &Wording) {
         let now = Ticks::now();
-        let user_data = self.sched.user_data(process);
+        let Some(user_data) = self.sched.user_data(process) else {
+            return;
+        };
         let number = (wording.number)(user_data);
         self.note(now, What::Ended { process, number });
         let mut name = ShortName::new();

@@ -176,9 +176,7 @@ impl Inside<'_> {
                                 inner.settle_homebody();
                             }
                             inner.wake_next_in_queue();
-                            if inner.sched.kill_is_due(process) {
-                                self.guest.request_safepoint(inner.sched.user_data(process));
-                            }
+                            self.request_end(inner, process);
                         }
                         Post::Wake(queue, value) => {
                             let _ = inner.sched.wake_one(queue, WakeReason::Done, value);

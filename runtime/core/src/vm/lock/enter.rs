@@ -223,7 +223,7 @@ impl Inside<'_> {
             if let Some(process) = current {
                 inner.trace(|| What::Stalls { process });
             }
-            current.map(|process| inner.sched.user_data(process))
+            current.and_then(|process| inner.sched.user_data(process))
         });
         if let Some(user_data) = user_data {
             let call = self.leave();
@@ -276,7 +276,9 @@ impl Vm {
             let Some(process) = inner.sched.current() else {
                 return false;
             };
-            let user_data = inner.sched.user_data(process);
+            let Some(user_data) = inner.sched.user_data(process) else {
+                return false;
+            };
             let policy = if inner.sched.is_critical() {
                 RetakePolicy::Stay
             } else {

@@ -76,15 +76,17 @@ impl HeldThreads {
     }
 
     /// Takes a hold that is due for a report: the holder, and a process that waits for its thread.
-    /// The holder may be `current`, between two moments in which it gives way.
+    /// The holder may be `current`, between two moments in which it gives way. In one of those the
+    /// process that waited may have ended. Then nobody waits, until the next one is noted.
     fn take_due(
         &mut self,
         now: Instant,
         patience: Duration,
         current: Option<ProcessId>,
+        is_alive: impl Fn(ProcessId) -> bool,
     ) -> Option<(ProcessId, ProcessId)> {
         let due = self.0.iter_mut().find(|held| {
-            let holds = held.is_held || current == Some(held.holder);
+            let holds = held.is_held || current == Some(held.holder) && is_alive(held.waiter);
             holds && !held.is_reported && now >= held.since + patience
         })?;
         due.is_reported = true;
@@ -109,16 +111,16 @@ impl Inside<'_> {
         let patience = self.parameters.warn_blocked.get();
         while let Some((holder, waiter, is_bound)) = self.with_inner(|inner| {
             inner.note_held_threads();
+            let Inner {
+                held_threads,
+                sched,
+                ..
+            } = inner;
+            let (now, current) = (Instant::now(), sched.current());
             let (holder, waiter) =
-                inner
-                    .held_threads
-                    .take_due(Instant::now(), patience, inner.sched.current())?;
-            let is_bound = inner.sched.pinned(waiter).is_none();
-            Some((
-                inner.sched.user_data(holder),
-                inner.sched.user_data(waiter),
-                is_bound,
-            ))
+                held_threads.take_due(now, patience, current, |process| sched.is_alive(process))?;
+            let is_bound = sched.pinned(waiter).is_none();
+            Some((sched.user_data(holder)?, sched.user_data(waiter)?, is_bound))
         }) {
             // Relaxed (both): read under the VM's mutex after a take, which orders it.
             let retaking = self.retaking.swap(false, Ordering::Relaxed);
@@ -143,6 +145,10 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(100);
 
+    fn lives(_: ProcessId) -> bool {
+        true
+    }
+
     #[test]
     fn a_thread_held_for_long_is_reported_once() {
         let mut threads = HeldThreads::default();
@@ -150,12 +156,12 @@ mod tests {
         threads.note(at(0), held());
         assert_eq!(threads.next(PATIENCE), Some(at(100)));
         threads.note(at(99), held());
-        assert_eq!(threads.take_due(at(99), PATIENCE, None), None);
+        assert_eq!(threads.take_due(at(99), PATIENCE, None, lives), None);
         assert_eq!(
-            threads.take_due(at(100), PATIENCE, None),
+            threads.take_due(at(100), PATIENCE, None, lives),
             Some((id(1), id(2)))
         );
-        assert_eq!(threads.take_due(at(500), PATIENCE, None), None);
+        assert_eq!(threads.take_due(at(500), PATIENCE, None, lives), None);
         assert_eq!(threads.next(PATIENCE), None);
         threads.note(at(600), std::iter::empty());
         assert_eq!(threads.next(PATIENCE), None);
@@ -173,9 +179,9 @@ mod tests {
         }
         assert_eq!(threads.next(PATIENCE), None);
         let mut others = HeldThreads(threads.0.clone());
-        assert_eq!(others.take_due(at(101), PATIENCE, Some(id(2))), None);
+        assert_eq!(others.take_due(at(101), PATIENCE, Some(id(2)), lives), None);
         assert_eq!(
-            others.take_due(at(101), PATIENCE, Some(id(1))),
+            others.take_due(at(101), PATIENCE, Some(id(1)), lives),
             Some((id(1), id(2)))
         );
         threads.note(at(80), held());
@@ -183,5 +189,20 @@ mod tests {
         threads.note(at(90), std::iter::empty());
         threads.note(at(200), held());
         assert_eq!(threads.next(PATIENCE), Some(at(300)));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_waits_for_no_thread_and_the_next_one_does() {
+        let mut threads = HeldThreads::default();
+        let holder = Some(id(1));
+        let ended = |process| process != id(2);
+        threads.note(at(0), [(CarrierId(1), id(1), id(2))].into_iter());
+        threads.note(at(95), std::iter::empty());
+        assert_eq!(threads.take_due(at(101), PATIENCE, holder, ended), None);
+        threads.note(at(102), [(CarrierId(1), id(1), id(3))].into_iter());
+        assert_eq!(
+            threads.take_due(at(103), PATIENCE, holder, ended),
+            Some((id(1), id(3)))
+        );
     }
 }

@@ -327,7 +327,7 @@ impl Inside<'_> {
                 .sched
                 .current()
                 .unwrap_or_else(|| broken("a process starts that is not current"));
-            (pid, inner.sched.user_data(pid))
+            (pid, inner.record_of(pid))
         });
         let vm = self.vm;
         vm.guest.run(self, pid, user_data).plan_exit(pid)
@@ -422,6 +422,14 @@ impl Inner {
             .unwrap_or_else(|| broken("a process has no context"))
     }
 
+    /// The guest's record of a process that is about to run.
+    #[inline]
+    fn record_of(&self, pid: ProcessId) -> usize {
+        self.sched
+            .user_data(pid)
+            .unwrap_or_else(|| broken("a process runs that was forgotten"))
+    }
+
     /// Makes the fiber of a process at its first run.
     #[cold]
     pub(super) fn first_fiber_of_current(&mut self) -> Fiber {
@@ -443,7 +451,7 @@ impl Inner {
     #[cold]
     fn first_fiber_of(&mut self, pid: ProcessId) -> Fiber {
         self.sched.mark_started(pid);
-        let user_data = self.sched.user_data(pid);
+        let user_data = self.record_of(pid);
         self.context_mut(pid).make_fiber(user_data)
     }
 
