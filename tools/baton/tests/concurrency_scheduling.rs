@@ -44,6 +44,7 @@ cases! {
         a_scheduler_chooses_who_runs,
         a_scheduler_that_declines_changes_nothing,
         one_that_cannot_run_is_not_chosen,
+        a_switch_hook_may_end_the_one_that_would_run_next,
         a_scheduler_may_prefer_the_less_urgent,
         a_scheduler_hook_may_inspect_and_act_but_cannot_wait,
         a_scheduler_sees_preemptions,
@@ -80,6 +81,23 @@ fn a_scheduler_that_fails_is_reported_and_removed() {
          process.yield() process.yield()
          assert(asked == 1) print 'goes on'",
         "the scheduler failed: (command line):3: no idea; it is not used any more",
+    );
+}
+
+#[test]
+fn a_scheduler_that_ends_the_one_suggested_and_fails_is_reported_and_removed() {
+    complains_once(
+        "local victim = process.spawn(function() print 'has run' end)
+         process.set_scheduler(function(_, suggested)
+           suggested:kill()
+           suggested, victim = nil, nil
+           collectgarbage() collectgarbage()
+           local junk = {} -- takes the memory of its record
+           for i = 1, 300 do junk[i] = ('x'):rep(500 + i) end
+           error 'no idea'
+         end)
+         process.yield() assert(victim == nil) print 'goes on'",
+        "the scheduler failed: (command line):9: no idea; it is not used any more",
     );
 }
 

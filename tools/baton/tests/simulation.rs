@@ -327,6 +327,10 @@ const REAL_TIME_ONLY: &[(&str, &str)] = &[
     ("processes/hooks.lua", "a_switch_hook_alone_is_enough"),
     (
         "processes/hooks.lua",
+        "a_switch_hook_may_end_the_one_that_would_run_next",
+    ),
+    (
+        "processes/hooks.lua",
         "switch_hooks_are_called_around_each_run",
     ),
     ("processes/hooks.lua", "one_that_cannot_run_is_not_chosen"),

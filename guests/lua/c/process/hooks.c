@@ -137,7 +137,7 @@ static int choose(lua_State *L) {
     choice->chosen = chosen->sched_id;
     return 0;
   }
-  remove_scheduler(L, choice->suggested->vm);
+  remove_scheduler(L, baton_lua_here(L)->vm); /* the scheduler may have ended the suggested one */
   if (status == LUA_OK) lua_pushfstring(L, "process or nil expected, got %s", luaL_typename(L, -1));
   report(L, "the scheduler", status == LUA_OK ? "returned rubbish" : "failed",
       "; it is not used any more");
@@ -205,14 +205,18 @@ struct hooked_switch {
   struct baton_process *from, *to;
 };
 
-/* Calls a switch hook. If it fails, the hooks of the process are removed. */
-static void call_switch_hook(lua_State *L, struct baton_process *process, int which) {
+/* Where the handles of both processes are on the stack. */
+enum { HANDLE_OF_FROM = 2, HANDLE_OF_TO };
+
+/* Calls a switch hook of the process whose handle is at `index`. If the hook fails, the hooks of
+   the process are removed. */
+static void call_switch_hook(lua_State *L, int index, int which) {
+  struct baton_process *process = baton_lua_test_sealed(L, index, BATON_SEALED_PROCESS);
   if (process == NULL || !process->has_switch_hooks) return;
-  baton_lua_push_process(L, process);
-  push_hooks(L, -1);
+  push_hooks(L, index);
   lua_rawgeti(L, -1, which);
   if (!lua_isnil(L, -1)) {
-    lua_pushvalue(L, -3);
+    lua_pushvalue(L, index);
     if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
       process->has_switch_hooks = 0;
       baton_lua_enter(L);
@@ -224,13 +228,17 @@ static void call_switch_hook(lua_State *L, struct baton_process *process, int wh
       report(L, lua_tostring(L, -2), "failed", "; it is not called any more");
     }
   }
-  lua_settop(L, 1);
+  lua_settop(L, HANDLE_OF_TO);
 }
 
+/* A hook may end the other process. The handles on the stack keep both records. */
 static int call_switch_hooks(lua_State *L) {
   struct hooked_switch *hooked = take_argument(L);
-  call_switch_hook(L, hooked->from, HOOK_OUT);
-  call_switch_hook(L, hooked->to, HOOK_IN);
+  push_process_or_nil(L, hooked->from);
+  push_process_or_nil(L, hooked->to);
+  call_switch_hook(L, HANDLE_OF_FROM, HOOK_OUT);
+  if (hooked->to != NULL && hooked->to->outcome == BATON_ALIVE)
+    call_switch_hook(L, HANDLE_OF_TO, HOOK_IN);
   return 0;
 }
 

@@ -136,6 +136,28 @@ function case.a_scheduler_is_collected_and_may_allocate()
   check.equal(weak[1], nil)
 end
 
+function case.a_switch_hook_may_end_the_one_that_would_run_next()
+  check.without_slices()
+  local victim, ended
+  local other = process.spawn(function()
+    while not ended do process.yield() end
+  end)
+  other:on_switch(nil, function()
+    if not victim then return end
+    victim:kill()
+    victim, ended = nil, true
+    collectgarbage()
+    collectgarbage()
+    local junk = {} -- takes the memory of its record
+    for i = 1, 300 do junk[i] = ("x"):rep(500 + i) end
+  end)
+  process.yield()
+  victim = process.spawn(function() error "it has run" end)
+  victim:on_switch(error, error)
+  other:join()
+  check.that(ended)
+end
+
 function case.misuse_of_hooks_raises()
   for _, wrong in ipairs { 1, "x", true, {} } do
     check.raises("function expected", process.set_scheduler, wrong)
