@@ -1,5 +1,6 @@
 //! `cargo xtask install`: installs a library for programs in C. `--destdir` puts all files below
-//! another directory, from which they are packed.
+//! another directory, from which they are packed. `--debug` installs the debug build, and
+//! `--as-tests` builds all libraries of the repository for that, as its tests do.
 //!
 //! | option | for | what |
 //! |---|---|---|
@@ -9,7 +10,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -88,9 +89,28 @@ pub(crate) struct Plan {
     /// cargo's name of the profile, which is that of its directory, too. The debug build tells a
     /// guest's mistakes.
     pub(crate) profile: &'static str,
+    /// Builds as the tests do, which have most of it: for one package, cargo chooses other features
+    /// of its dependencies.
+    pub(crate) as_tests: bool,
 }
 
 impl Plan {
+    /// What cargo builds for a library: `program` is a program beside it.
+    fn build(&self, program: Option<&'static str>) -> Vec<&'static str> {
+        let mut build = vec!["build"];
+        if self.profile == "release" {
+            build.push("--release");
+        }
+        match self.as_tests {
+            true => build.extend(["--workspace", "--lib"]),
+            false => build.extend(["-p", self.library.package]),
+        }
+        if let Some(program) = program {
+            build.extend([if self.as_tests { "--bin" } else { "-p" }, program]);
+        }
+        build
+    }
+
     /// Where an installed file is now.
     fn place(&self, installed: &Path) -> PathBuf {
         match &self.root {
@@ -111,20 +131,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 /// Builds and installs a library.
 pub(crate) fn install(to: &Plan) -> Outcome {
     let library = to.library;
-    let mut build = match to.profile {
-        "release" => vec!["build", "--release", "-p", library.package],
-        // As the tests build it. For one package, cargo would choose other features of its
-        // dependencies, and build most of them again.
-        _ => vec!["build", "--workspace", "--lib"],
-    };
-    output(&mut cargo_with_flags_for_ours(&build, SHARED, "shared")?)?;
-    if !library.is_for_lua() {
-        match to.profile {
-            "release" => build.extend(["-p", CONFORMANCE]),
-            _ => build.extend(["--bin", CONFORMANCE]),
-        }
-    }
-    let said = output(cargo(&build).arg("--message-format=json-render-diagnostics"))?;
+    let (name, profile) = (library.name, to.profile);
+    eprintln!("install: builds lib{name}.so ({profile}); a first build takes minutes");
+    let shared = cargo_with_flags_for_ours(&to.build(None), SHARED, "shared")?;
+    said_by(shared)?;
+    let beside = (!library.is_for_lua()).then_some(CONFORMANCE);
+    eprintln!("install: builds lib{name}.a ({profile})");
+    let mut archive = cargo(&to.build(beside));
+    archive.arg("--message-format=json-render-diagnostics");
+    let said = said_by(archive)?;
     let headers = to.place(&to.prefix.join("include").join(library.headers));
     for (from, name) in headers_of(library, &said)? {
         copy(&from, &headers.join(name))?;
@@ -142,6 +157,11 @@ pub(crate) fn install(to: &Plan) -> Outcome {
         write(&libraries.join("pkgconfig").join(file), &text)?;
     }
     Ok(())
+}
+
+/// Runs cargo, whose progress is shown. Returns the rest of what it says.
+fn said_by(mut cargo: Command) -> Result<String, String> {
+    output(cargo.stderr(Stdio::inherit()))
 }
 
 /// The headers, and their names where they are installed. `said` is what cargo said of the build.
@@ -185,6 +205,7 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
     let (mut prefix, mut libraries, mut root) = (None, None, None);
     let mut library = &RUNTIME;
     let mut profile = "release";
+    let mut as_tests = false;
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
         let place = match option.as_str() {
@@ -193,6 +214,10 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
             "--destdir" => &mut root,
             "--debug" => {
                 profile = "debug";
+                continue;
+            }
+            "--as-tests" => {
+                as_tests = true;
                 continue;
             }
             "--lua" => {
@@ -215,6 +240,7 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
         prefix,
         root,
         profile,
+        as_tests,
     })
 }
 
@@ -327,6 +353,22 @@ mod checks {
         assert_eq!(other.libraries, Path::new("/lib64"));
         assert_eq!(other.profile, "debug");
         assert!(other.library.is_for_lua());
+    }
+
+    /// It built all crates of the repository, some 170, in 17 minutes.
+    #[test]
+    fn only_the_tests_build_more_than_the_library() {
+        let build = |arguments: &[&str]| {
+            let plan = planned(&[&["--prefix", "/opt"], arguments].concat()).expect("a plan");
+            plan.build(Some(CONFORMANCE)).join(" ")
+        };
+        let library = "-p baton-library -p baton-conformance";
+        assert_eq!(build(&["--debug"]), format!("build {library}"));
+        assert_eq!(build(&[]), format!("build --release {library}"));
+        assert_eq!(
+            build(&["--debug", "--as-tests"]),
+            "build --workspace --lib --bin baton-conformance"
+        );
     }
 
     #[test]
