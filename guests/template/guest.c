@@ -30,6 +30,7 @@ struct process;
 
 enum next { GOES_ON, ENDS };
 typedef enum next (*operation)(struct process *process, long argument);
+#define NO_OPERAND long unused __attribute__((unused))
 
 struct instruction {
   operation run;
@@ -38,9 +39,17 @@ struct instruction {
   char operand[LINE_SIZE];  /* as written */
 };
 
+/* What an interpreter keeps once, though it belongs to the process that runs. */
+struct registers {
+  long place; /* of the next instruction */
+  long stack[STACK_DEPTH];
+  int depth;
+};
+
 /* One interpreter. All processes share its variables, as they share a language's heap. */
 struct machine {
   baton_vm *vm;
+  struct registers now;
   int poll; /* atomic. Not 0: the running process calls baton_safepoint soon */
   uint32_t steps, steps_left; /* until the next baton_count_steps: how many, and what is left */
   long variables[26];
@@ -53,9 +62,7 @@ struct machine {
 struct process {
   struct machine *machine;
   uint64_t id;
-  long place;
-  long stack[STACK_DEPTH];
-  int depth;
+  struct registers kept; /* while it does not run */
   struct process *before, *after; /* in the machine's list */
 };
 
@@ -65,13 +72,15 @@ static void fail(const char *what, const char *detail) {
 }
 
 static void push(struct process *process, long value) {
-  if (process->depth == STACK_DEPTH) fail("the stack is full", "too many pushes");
-  process->stack[process->depth++] = value;
+  struct registers *now = &process->machine->now;
+  if (now->depth == STACK_DEPTH) fail("the stack is full", "too many pushes");
+  now->stack[now->depth++] = value;
 }
 
 static long pop(struct process *process) {
-  if (process->depth == 0) fail("the stack is empty", "a value expected");
-  return process->stack[--process->depth];
+  struct registers *now = &process->machine->now;
+  if (now->depth == 0) fail("the stack is empty", "a value expected");
+  return now->stack[--now->depth];
 }
 
 /* }====================================================== */
@@ -106,12 +115,25 @@ static void preempt(void *guest) {
   __atomic_store_n(&machine->poll, 1, __ATOMIC_RELAXED);
 }
 
+/* Baton: at each switch, what the interpreter keeps once is put away and brought back. */
+static void switched(void *guest, uintptr_t from, uintptr_t to) {
+  struct machine *machine = (struct machine *)guest;
+  if (from != 0) ((struct process *)from)->kept = machine->now;
+  if (to != 0) machine->now = ((struct process *)to)->kept;
+}
+
+/* Baton: by this, the debug library notices a `switched` that forgets something. */
+static uint64_t fingerprint(void *guest) {
+  const struct registers *now = &((struct machine *)guest)->now;
+  return ((uint64_t)now->place << 32) + (uint64_t)now->depth;
+}
+
 static void interpret(struct process *process) {
   struct machine *machine = process->machine;
   enum next next = GOES_ON;
-  while (next == GOES_ON && process->place < machine->length) {
-    const struct instruction *now = &machine->program[process->place++];
-    next = now->run(process, now->argument);
+  while (next == GOES_ON && machine->now.place < machine->length) {
+    const struct instruction *at = &machine->program[machine->now.place++];
+    next = at->run(process, at->argument);
   }
 }
 
@@ -132,14 +154,14 @@ static void run(void *guest, baton_vm *vm, uint64_t id, uintptr_t user_data) {
   free_process(process);
 }
 
-static const struct baton_guest TABLE = {
-    sizeof TABLE, run, preempt, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+static const struct baton_guest TABLE = {.size = sizeof TABLE,
+    .run = run, .preempt = preempt, .switched = switched, .fingerprint = fingerprint};
 
 static struct process *new_process(struct machine *machine, long place) {
   struct process *process = (struct process *)calloc(1, sizeof *process);
   if (process == NULL) fail("no memory", "for a process");
   process->machine = machine;
-  process->place = place;
+  process->kept.place = place;
   process->after = machine->processes;
   if (process->after != NULL) process->after->before = process;
   machine->processes = process;
@@ -168,8 +190,7 @@ static enum next op_spawn(struct process *process, long place) {
   return unless_killed(process);
 }
 
-static enum next op_yield(struct process *process, long unused) {
-  (void)unused;
+static enum next op_yield(struct process *process, NO_OPERAND) {
   baton_yield(process->machine->vm);
   return unless_killed(process);
 }
@@ -180,42 +201,36 @@ static enum next op_sleep(struct process *process, long milliseconds) {
   return unless_killed(process);
 }
 
-static enum next op_join(struct process *process, long unused) {
-  (void)unused;
+static enum next op_join(struct process *process, NO_OPERAND) {
   baton_join(process->machine->vm, (uint64_t)pop(process), BATON_FOREVER);
   return unless_killed(process);
 }
 
 /* Waits for the end of all other processes. */
-static enum next op_rest(struct process *process, long unused) {
-  (void)unused;
+static enum next op_rest(struct process *process, NO_OPERAND) {
   baton_wait_for_rest(process->machine->vm, BATON_FOREVER);
   return unless_killed(process);
 }
 
-static enum next op_kill(struct process *process, long unused) {
-  (void)unused;
+static enum next op_kill(struct process *process, NO_OPERAND) {
   baton_kill(process->machine->vm, (uint64_t)pop(process));
   return unless_killed(process);
 }
 
 /* Waits until somebody resumes the process. */
-static enum next op_suspend(struct process *process, long unused) {
-  (void)unused;
+static enum next op_suspend(struct process *process, NO_OPERAND) {
   baton_suspend(process->machine->vm, process->id);
   return unless_killed(process);
 }
 
-static enum next op_end(struct process *process, long unused) {
+static enum next op_end(struct process *process, NO_OPERAND) {
   (void)process;
-  (void)unused;
   return ENDS;
 }
 
 /* Ends the VM, whatever the other processes do: baton_vm_run returns in `main`. If its thread is in
    a foreign call of some process, it returns after that. */
-static enum next op_stop(struct process *process, long unused) {
-  (void)unused;
+static enum next op_stop(struct process *process, NO_OPERAND) {
   baton_stop(process->machine->vm);
   return ENDS;
 }
@@ -234,11 +249,10 @@ static enum next op_exit(struct process *process, long status) {
 
 /* Baton: a call that may block is made between baton_leave and baton_enter. Others run meanwhile,
    so it touches nothing of the machine's: its arguments and results are in local variables. */
-static enum next op_read(struct process *process, long unused) {
+static enum next op_read(struct process *process, NO_OPERAND) {
   baton_vm *vm = process->machine->vm;
   char byte = 0;
   ssize_t size;
-  (void)unused;
   baton_leave(vm);
   size = read(0, &byte, 1);
   baton_enter(vm);
@@ -268,14 +282,15 @@ static void for_each(long count, void (*visit)(long number, void *argument), voi
 /* Baton: C calls the guest back. The process is outside, in its call, so it enters first. */
 static void visit(long number, void *argument) {
   struct process *process = (struct process *)argument;
-  baton_vm *vm = process->machine->vm;
-  long place = process->place; /* its own: nobody else touches it */
-  baton_enter(vm);
-  process->place = process->machine->program[place].argument;
+  struct machine *machine = process->machine;
+  long place;
+  baton_enter(machine->vm);
+  place = machine->now.place;
+  machine->now.place = machine->program[place].argument;
   push(process, number);
   interpret(process); /* until `end` */
-  process->place = place;
-  baton_leave(vm);
+  machine->now.place = place;
+  baton_leave(machine->vm);
 }
 
 /* Calls back to the label of the next instruction, a `jump` that is not made. */
@@ -284,7 +299,7 @@ static enum next op_call_back(struct process *process, long count) {
   baton_leave(vm);
   for_each(count, visit, process);
   baton_enter(vm);
-  process->place++;
+  process->machine->now.place++;
   return unless_killed(process);
 }
 
@@ -296,12 +311,11 @@ static void *wake_later(void *waker) {
 
 /* Baton: a thread that runs no process wakes one by a waker. A resume that comes before the
    suspension is lost, so the process waits for a semaphore, which counts. */
-static enum next op_be_woken(struct process *process, long unused) {
+static enum next op_be_woken(struct process *process, NO_OPERAND) {
   baton_vm *vm = process->machine->vm;
   uint64_t semaphore = baton_semaphore_new(vm, 0);
   struct baton_waker *waker = baton_waker_signal(vm, semaphore);
   pthread_t thread;
-  (void)unused;
   if (pthread_create(&thread, NULL, wake_later, waker) != 0) fail("no thread", "for a waker");
   baton_semaphore_wait(vm, semaphore, BATON_FOREVER);
   baton_leave(vm);
@@ -313,10 +327,9 @@ static enum next op_be_woken(struct process *process, long unused) {
 }
 
 /* Waits until standard input can be read, without a thread. */
-static enum next op_ready(struct process *process, long unused) {
+static enum next op_ready(struct process *process, NO_OPERAND) {
   const baton_vm *vm = process->machine->vm;
   struct baton_watch watch = {0, BATON_WANTS_READ};
-  (void)unused;
   if (baton_await_ready(vm, &watch, 1, 0, baton_harvests(vm), BATON_NO_DEADLINE) < 0)
     fail("standard input", "it cannot be waited for");
   return unless_killed(process);
@@ -333,9 +346,8 @@ static enum next op_push(struct process *process, long value) {
   return GOES_ON;
 }
 
-static enum next op_copy(struct process *process, long unused) {
+static enum next op_copy(struct process *process, NO_OPERAND) {
   long value = pop(process);
-  (void)unused;
   push(process, value);
   push(process, value);
   return GOES_ON;
@@ -351,20 +363,18 @@ static enum next op_store(struct process *process, long variable) {
   return GOES_ON;
 }
 
-static enum next op_add(struct process *process, long unused) {
-  (void)unused;
+static enum next op_add(struct process *process, NO_OPERAND) {
   push(process, pop(process) + pop(process));
   return GOES_ON;
 }
 
-static enum next op_multiply(struct process *process, long unused) {
-  (void)unused;
+static enum next op_multiply(struct process *process, NO_OPERAND) {
   push(process, pop(process) * pop(process));
   return GOES_ON;
 }
 
 static enum next op_jump(struct process *process, long place) {
-  process->place = place;
+  process->machine->now.place = place;
   return poll(process);
 }
 
@@ -373,15 +383,13 @@ static enum next op_unless(struct process *process, long place) {
 }
 
 /* Prints a line at once. It is short, so the process stays inside. */
-static enum next op_say(struct process *process, long unused) {
-  (void)unused;
-  puts(process->machine->program[process->place - 1].operand);
+static enum next op_say(struct process *process, NO_OPERAND) {
+  puts(process->machine->program[process->machine->now.place - 1].operand);
   fflush(stdout);
   return GOES_ON;
 }
 
-static enum next op_number(struct process *process, long unused) {
-  (void)unused;
+static enum next op_number(struct process *process, NO_OPERAND) {
   printf("%ld\n", pop(process));
   fflush(stdout);
   return GOES_ON;
@@ -400,8 +408,7 @@ static const struct {
     {"sleep", op_sleep, NUMBER}, {"join", op_join, NONE}, {"rest", op_rest, NONE},
     {"kill", op_kill, NONE}, {"suspend", op_suspend, NONE}, {"end", op_end, NONE},
     {"stop", op_stop, NONE}, {"exit", op_exit, NUMBER}, {"read", op_read, NONE},
-    {"nap", op_nap, NUMBER},
-    {"call-back", op_call_back, NUMBER}, {"be-woken", op_be_woken, NONE},
+    {"nap", op_nap, NUMBER}, {"call-back", op_call_back, NUMBER}, {"be-woken", op_be_woken, NONE},
     {"ready", op_ready, NONE}};
 
 /* Reads a line: [label:] [operation [operand]] [# remark]. Returns 0 if it has no operation. */

@@ -1,6 +1,8 @@
 //! A guest that is a table of functions in C: `struct baton_guest`.
 
-use crate::functions::gate::{check_return_of_run, in_callback};
+use crate::engine::Engine;
+use crate::fingerprints::Fingerprints;
+use crate::functions::gate::{check_return_of_run, in_callback, mistake};
 use baton_core::guest::{Guest, RetakePolicy};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{Inside, Vm};
@@ -26,6 +28,7 @@ pub(crate) struct CTable {
     pub(crate) forked: Option<unsafe extern "C" fn(*mut c_void, *const Vm, usize)>,
     pub(crate) warn_stalled: Option<unsafe extern "C" fn(*mut c_void, usize)>,
     pub(crate) departed: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub(crate) fingerprint: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
 }
 
 /// The bytes up to the end of the last member that a guest must give.
@@ -92,6 +95,9 @@ pub(crate) struct CGuest {
     /// What preempts on the VM's threads. Its argument is `_call`.
     target: PreemptTarget,
     _call: Arc<PreemptCall>,
+    engine: Engine,
+    /// Of debug builds.
+    fingerprints: Fingerprints,
 }
 
 // SAFETY: the pointer is only handed back to the guest's functions, which `baton.h` says may be
@@ -116,7 +122,45 @@ impl CGuest {
             guest,
             target,
             _call: call,
+            engine: Engine::default(),
+            fingerprints: Fingerprints::default(),
         })
+    }
+
+    /// Puts away the engine's state of the process `from`, and brings back that of `to`. 0: of
+    /// none.
+    fn exchange(&self, from: usize, to: usize) {
+        if cfg!(debug_assertions)
+            && from != 0
+            && let Some(left) = self.fingerprint()
+        {
+            self.fingerprints.note(from, left);
+        }
+        if let Some(switched) = self.table.switched {
+            // SAFETY: the caller owns the VM, and is on the thread that switches.
+            in_callback("switched", || unsafe { switched(self.guest, from, to) });
+        }
+        if cfg!(debug_assertions)
+            && to != 0
+            && let Some(found) = self.fingerprint()
+            && let Err(differs) = self.fingerprints.compare(to, found)
+        {
+            mistake(&differs.message(to));
+        }
+    }
+
+    /// A number for what the engine has.
+    fn fingerprint(&self) -> Option<u64> {
+        let fingerprint = self.table.fingerprint?;
+        // SAFETY: as in `exchange`.
+        Some(in_callback("fingerprint", || unsafe {
+            fingerprint(self.guest)
+        }))
+    }
+
+    /// To be called before the guest is called inside without a switch.
+    fn settle(&self) {
+        self.engine.settle(|from, to| self.exchange(from, to));
     }
 }
 
@@ -126,19 +170,17 @@ impl Guest for CGuest {
             // SAFETY: on the process's stack, inside the VM.
             unsafe { run(self.guest, &raw const *vm, process.to_bits(), user_data) };
             check_return_of_run();
+            self.engine.process_has_ended();
         }
         vm
     }
 
-    fn switched(&self, from: Option<usize>, to: Option<usize>) {
+    fn switched(&self, _from: Option<usize>, to: Option<usize>) {
         // SAFETY: this guest outlives the VM's threads, which run no other VM; `baton_vm_run` takes
         // it from the thread that it returns on.
         unsafe { preempt_this_thread_by(&raw const self.target) };
-        if let Some(switched) = self.table.switched {
-            let (from, to) = (from.unwrap_or(0), to.unwrap_or(0));
-            // SAFETY: the caller owns the VM, and is on the thread that switches.
-            in_callback("switched", || unsafe { switched(self.guest, from, to) });
-        }
+        self.engine
+            .switch(to.unwrap_or(0), |from, to| self.exchange(from, to));
     }
 
     fn retake_policy(&self, user_data: usize) -> RetakePolicy {
@@ -148,9 +190,12 @@ impl Guest for CGuest {
         });
         match policy {
             Some(STAY) => RetakePolicy::Stay,
-            policy => RetakePolicy::Retake {
-                pinned: policy == Some(RETAKE_PINNED),
-            },
+            policy => {
+                self.engine.call_has_lost_vm();
+                RetakePolicy::Retake {
+                    pinned: policy == Some(RETAKE_PINNED),
+                }
+            }
         }
     }
 
@@ -168,7 +213,15 @@ impl Guest for CGuest {
         }
     }
 
+    fn user_data_changed(&self, before: usize, after: usize) {
+        self.engine.rename(before, after);
+        if cfg!(debug_assertions) {
+            self.fingerprints.rename(before, after);
+        }
+    }
+
     fn request_safepoint(&self, user_data: usize) {
+        self.settle();
         if let Some(request) = self.table.request_safepoint {
             // SAFETY: the process lives and does not run. The caller owns the VM.
             in_callback("request_safepoint", || unsafe {
@@ -183,12 +236,15 @@ impl Guest for CGuest {
             vm.stop_in_deadlock();
             return None;
         };
+        self.settle();
         // SAFETY: inside the VM.
         unsafe { deadlocked(self.guest, &raw const **vm) };
         None
     }
 
     fn forked(&self, vm: &Inside<'_>, user_data: usize) {
+        self.engine
+            .keep_only(user_data, |from, to| self.exchange(from, to));
         if let Some(forked) = self.table.forked {
             // SAFETY: inside the VM, on the only thread.
             unsafe { forked(self.guest, &raw const **vm, user_data) };
@@ -197,6 +253,7 @@ impl Guest for CGuest {
 
     fn signalled(&self, vm: &Inside<'_>) {
         if let Some(signalled) = self.table.signalled {
+            self.settle();
             // SAFETY: inside the VM.
             unsafe { signalled(self.guest, &raw const **vm) };
         }

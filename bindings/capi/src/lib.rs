@@ -9,8 +9,11 @@
 //! |---|---|
 //! | `functions` | the functions |
 //! | `guest` | the guest that is a table of functions in C |
+//! | `engine`, `fingerprints` | whose state its engine has, and whether that is right |
 //! | [`parameters`], [`settings`] | parameters; counters and features |
 
+mod engine;
+mod fingerprints;
 mod functions;
 mod guest;
 pub mod parameters;

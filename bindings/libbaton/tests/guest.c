@@ -26,18 +26,23 @@ static uint64_t spawn(baton_vm *vm, struct body *body) {
   return process;
 }
 
+/* What this native thread runs: inside, or in a call that it was not moved to. */
+static _Thread_local uintptr_t on_thread;
+
+/* Whose state an engine would have. */
+static uintptr_t in_engine;
+
 static void run(void *guest, baton_vm *vm, uint64_t process, uintptr_t user_data) {
   struct body *body = (struct body *)user_data;
   (void)guest;
   body->run(vm, process, body->argument);
+  on_thread = 0;
+  in_engine = 0;
 }
 
 static void preempt(void *guest) { __atomic_store_n((int *)guest, 1, __ATOMIC_RELAXED); }
 
 static void switched(void *guest, uintptr_t from, uintptr_t to);
-
-/* What this native thread runs: inside, or in a call that it was not moved to. */
-static _Thread_local uintptr_t on_thread;
 
 static void departed(void *guest) {
   (void)guest;
@@ -45,7 +50,7 @@ static void departed(void *guest) {
 }
 
 static const struct baton_guest TABLE = {
-    sizeof TABLE, run, preempt, switched, NULL, NULL, NULL, NULL, NULL, NULL, departed};
+    sizeof TABLE, run, preempt, switched, NULL, NULL, NULL, NULL, NULL, NULL, departed, NULL};
 
 static void add_in_turns(baton_vm *vm, uint64_t self, void *argument) {
   int *sum = (int *)argument;
@@ -235,8 +240,11 @@ static baton_vm *yields_in_switch;
 
 static void switched(void *guest, uintptr_t from, uintptr_t to) {
   (void)guest;
-  expect(on_thread == from, "a thread that runs what it is said to leave");
+  expect(from == in_engine, "the process whose state the engine has");
+  expect(from == 0 || from != to, "two processes");
+  expect(on_thread == from || on_thread == 0, "a thread that runs what it is said to leave");
   on_thread = to;
+  in_engine = to;
   if (yields_in_switch != NULL) baton_yield(yields_in_switch);
 }
 

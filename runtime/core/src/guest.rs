@@ -42,6 +42,7 @@ pub enum RetakePolicy {
 /// | [`scheduler_hook`](Guest::scheduler_hook) | the owner's | the loop's | inside | yes | no |
 /// | [`switch_hook`](Guest::switch_hook) | the owner's | the loop's | inside | yes | no |
 /// | [`deadlocked`](Guest::deadlocked) | the owner's | the loop's | inside | yes | no |
+/// | [`user_data_changed`](Guest::user_data_changed) | the owner's | a process's | inside, in use | no | no |
 /// | [`forked`](Guest::forked) | the only one of the child | the process's | inside | yes | no |
 /// | [`signal_waits`](Guest::signal_waits) | the monitor | the monitor's | outside | no | no |
 /// | [`wording`](Guest::wording) | any | its own | outside | no | no |
@@ -101,7 +102,7 @@ pub trait Guest: Send + Sync + 'static {
     ///
     /// When the VM is retaken from a foreign call, [`retake_policy`](Guest::retake_policy) takes
     /// the place of this method for the process of the call. Later this one continues that process,
-    /// with `None` as `from`.
+    /// with `None` as `from`. (A guest in C gets one call for both: see `baton/guest.h`.)
     fn switched(&self, from: Option<usize>, to: Option<usize>);
 
     /// Decides whether the VM stays taken from a foreign call of the process of `user_data`. When
@@ -237,6 +238,17 @@ pub trait Guest: Send + Sync + 'static {
     /// - May call [`Vm`](crate::vm::Vm), for example to wake a process. It must not wait.
     fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration>;
 
+    /// Takes note that a living process has other user data now
+    /// ([`Inside::set_user_data`](crate::vm::Inside::set_user_data)). The default does nothing.
+    ///
+    /// - Thread: the owner's.
+    /// - Stack: that of the process that calls.
+    /// - VM: inside, with the scheduler in use.
+    /// - Must not call [`Vm`](crate::vm::Vm) or block.
+    fn user_data_changed(&self, before: usize, after: usize) {
+        let _ = (before, after);
+    }
+
     /// Repairs the guest's state in the child of a `fork`. All processes but the calling one, of
     /// `user_data`, have ended where they were: their stacks are gone. The default does nothing.
     ///
@@ -344,6 +356,14 @@ impl GuestCalls {
         calling(
             || "the guest's `request_safepoint`",
             || self.0.request_safepoint(user_data),
+        )
+    }
+
+    #[inline(always)]
+    pub(crate) fn user_data_changed(&self, before: usize, after: usize) {
+        calling(
+            || "the guest's `user_data_changed`",
+            || self.0.user_data_changed(before, after),
         )
     }
 

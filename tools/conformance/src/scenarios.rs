@@ -43,7 +43,7 @@ const fn optional(
 }
 
 /// All scenarios, in the order in which a guest learns them.
-pub(crate) static SCENARIOS: [Scenario; 19] = [
+pub(crate) static SCENARIOS: [Scenario; 20] = [
     scenario("hello", "Prints `hello`.", hello),
     scenario(
         "turns",
@@ -117,6 +117,15 @@ pub(crate) static SCENARIOS: [Scenario; 19] = [
         "Starts eight processes. Each makes 500 times a foreign call that sleeps for 20 us, and \
          adds 1 to a shared number. Waits for all, and prints the number.",
         churn,
+    ),
+    scenario(
+        "levels",
+        "Starts a process that loops for ever without any wait. Starts four more. Ten times, each \
+         calls a function of the guest 2, 4, 6 or 8 levels deep, makes a foreign call there that \
+         sleeps for 5 ms, leaves all levels by an error (or by returns if there are no errors), \
+         and adds 1 to a shared number. Waits for the four, prints the number, and ends the \
+         program.",
+        levels,
     ),
     scenario(
         "kill_call",
@@ -274,6 +283,11 @@ fn calls(guest: &mut Session) -> Result<(), Failure> {
 
 fn churn(guest: &mut Session) -> Result<(), Failure> {
     guest.expect(&["4000"])?;
+    guest.ends_well()
+}
+
+fn levels(guest: &mut Session) -> Result<(), Failure> {
+    guest.expect(&["40"])?;
     guest.ends_well()
 }
 

@@ -42,7 +42,7 @@ fn the_template_has_at_most_500_lines() {
 /// says.
 type Mistake = (&'static str, &'static str, &'static str, &'static str);
 
-const MISTAKES: [Mistake; 12] = [
+const MISTAKES: [Mistake; 13] = [
     // A yield that does nothing.
     (
         "  baton_yield(process->machine->vm);\n",
@@ -67,8 +67,8 @@ const MISTAKES: [Mistake; 12] = [
     ),
     // A deadlock that is passed over in silence.
     (
-        "sizeof TABLE, run, preempt, NULL, NULL, NULL, NULL,",
-        "sizeof TABLE, run, preempt, NULL, NULL, NULL, be_silent,",
+        ".preempt = preempt,",
+        ".preempt = preempt, .deadlocked = be_silent,",
         "deadlock",
         "printed no further line",
     ),
@@ -107,10 +107,17 @@ const MISTAKES: [Mistake; 12] = [
         "calls",
         "was called outside the VM",
     ),
+    // A state that is not brought back after a call.
+    (
+        "  if (to != 0) machine->now",
+        "  if (to != 0 && from != 0) machine->now",
+        "levels",
+        "a switch has changed the engine's state",
+    ),
     // A callback that does not come in.
     (
-        "  baton_enter(vm);\n  process->place = process->machine->program[place].argument;\n",
-        "  process->place = process->machine->program[place].argument;\n",
+        "  baton_enter(machine->vm);\n",
+        "",
         "callback",
         "was called outside the VM",
     ),
@@ -149,7 +156,7 @@ fn each_mistake_of_a_guest_fails_its_scenario() {
             &format!("{BEFORE_TABLE}static const struct baton_guest TABLE"),
         );
         template.write("guest.c", &wrong);
-        // Of the two functions that a mistake may leave without a use, none is an error.
+        // Of the functions that a mistake may leave without a use, none is an error.
         template.make(
             Linked::Static,
             &["-B", "guest", "CFLAGS=-g -Wno-unused-function"],

@@ -50,44 +50,78 @@ enum baton_policy {
 ** The callbacks. `size` is sizeof(struct baton_guest). All but `run` and `preempt` may be NULL.
 ** `guest` is the pointer that baton_vm_new was given. `user_data` is that of a process (see
 ** baton_spawn_options), whose meaning is the guest's. No callback may unwind or jump out.
+**
+** Each says on which stack it is called. *The loop's* is that of a native thread: 1 MiB for a
+** thread of the runtime's, or what the thread has that called baton_vm_run or baton_vm_run_until.
+** *A process's* is that of some process: not always of the one that `user_data` names. Leave 16 KiB
+** of it for what the callback and the runtime do there. *The watcher's* is that of a thread of the
+** runtime's that runs no process, of 128 KiB.
 */
 struct baton_guest {
   size_t size;
-  /* Runs a process on its own stack, inside, and returns at its end, inside. The native thread may
-     be another one after each call of the runtime: keep no address of a thread-local variable. Call
-     baton_safepoint when baton_wants_safepoint says so, and return soon once baton_kill_is_due. */
+  /* Runs a process on its own stack, inside, and returns at its end, inside. `process` is its id.
+     The native thread may be another one after each call of the runtime: keep no address of a
+     thread-local variable. Call baton_safepoint when baton_wants_safepoint says so, and return soon
+     once baton_kill_is_due. */
   void (*run)(void *guest, baton_vm *vm, uint64_t process, uintptr_t user_data);
   /* Makes the interpreter on this thread call baton_safepoint soon: arm your poll. Called in a
-     signal handler, perhaps late, twice or in a foreign call. Only on threads that run this VM. A
-     guest that asks baton_wants_safepoint needs no poll of its own, and does nothing here. */
+     signal handler, perhaps late, twice or in a foreign call. Only on threads that run this VM. On
+     the thread's stack for signals, of 64 KiB. A guest that asks baton_wants_safepoint needs no poll
+     of its own, and does nothing here. */
   void (*preempt)(void *guest);
-  /* Exchanges what the guest keeps per thread. 0 stands for the thread's own loop. Inside, as part
-     of each switch: call no function of the runtime. */
+  /* Puts away what the interpreter keeps once, though it belongs to one process, such as a current
+     frame, a pending exception or a stack limit; and brings back that of another process:
+
+       static void switched(void *guest, uintptr_t from, uintptr_t to) {
+         if (from != 0) save((struct process *)from);
+         if (to != 0) load((struct process *)to);
+       }
+
+     `from` is the user data of the process whose state the interpreter has. It may be in a foreign
+     call on another thread, which has lost the VM: touch nothing of its C stack or its thread. 0:
+     there is nothing to put away, as the last process has ended, or its state was put away before.
+     `to` is that of the process that runs next, on this thread; 0: none does yet. They differ, or
+     both are 0. A process that begins is a `to` first, so its record needs a state to load.
+
+     Inside, on a thread that runs the VM, before anybody else enters. On the stack that is left: a
+     process's, or the loop's, and never that of `to`. So no address of a local variable is a limit
+     of the stack of `to`: see baton_stack_bounds. What is kept per thread is set here for `to`, and
+     forgotten if that is 0, and in `departed`. Part of each switch, so be quick; call no function
+     of the runtime. */
   void (*switched)(void *guest, uintptr_t from, uintptr_t to);
-  /* Returns an enum baton_policy for the foreign call of a process that lasts. On a thread of the
-     runtime's, while nobody is inside: be brief, and call no function of the runtime. NULL:
-     BATON_RETAKE. */
+  /* Returns an enum baton_policy for the foreign call of a process that lasts. On the watcher's
+     stack, while nobody is inside: be brief, and call no function of the runtime. If others may
+     run, `switched` puts away the state of the process afterwards. NULL: BATON_RETAKE. */
   int (*retake_policy)(void *guest, uintptr_t user_data);
-  /* Has the process, which does not run now, reach a safepoint soon: it was killed. Inside; call no
-     function of the runtime. NULL: the guest asks baton_kill_is_due after each wait. */
+  /* Has the process, which does not run now, reach a safepoint soon: it was killed. Inside, on the
+     stack of the process that kills, or on the loop's; call no function of the runtime. NULL: the
+     guest asks baton_kill_is_due after each wait. */
   void (*request_safepoint)(void *guest, uintptr_t user_data);
-  /* Reports that no process can ever run again. Inside, and no process is current: it may wake one,
-     or call baton_stop, but not wait. If it returns, the VM waits on. NULL: a message, and the VM
-     ends: baton_vm_run returns -EDEADLK. */
+  /* Reports that no process can ever run again. Inside, on the loop's stack, and no process is
+     current: it may wake one, or call baton_stop, but not wait. If it returns, the VM waits on.
+     NULL: a message, and the VM ends: baton_vm_run returns -EDEADLK. */
   void (*deadlocked)(void *guest, baton_vm *vm);
-  /* Does the work that baton_request_signalled has asked for. Inside; must not wait. */
+  /* Does the work that baton_request_signalled has asked for. Inside, on a process's stack or the
+     loop's; must not wait. On the loop's, no process is current. */
   void (*signalled)(void *guest, baton_vm *vm);
-  /* Repairs the guest in the child of a fork: only the process of `user_data` lives on. Inside;
-     must not wait. */
+  /* Repairs the guest in the child of a fork: only the process of `user_data` lives on. Inside, on
+     its stack, with its state brought back; must not wait. */
   void (*forked)(void *guest, baton_vm *vm, uintptr_t user_data);
   /* Warns of a foreign call with BATON_STAY that has kept the VM for longer than warn_blocked. On
-     another thread: call no function of the runtime. */
+     the watcher's stack, or on that of the process if it has just come back in. Call no function of
+     the runtime. */
   void (*warn_stalled)(void *guest, uintptr_t user_data);
   /* Forgets what the guest keeps per thread: the process leaves this thread for good, without a
      switch. Others have run beside its call, which has returned; the process continues wherever the
-     VM is, or never. So `preempt` must not find it here any more. On the thread of the call, while
-     others run: call no function of the runtime. */
+     VM is, or never. So `preempt` must not find it here any more. On the thread of the call and the
+     stack of its process, while others run: call no function of the runtime. */
   void (*departed)(void *guest);
+  /* A number for what the interpreter keeps once: for the same process it is the same after a
+     switch away and back. The address of the current frame is one, or a sum of what `switched`
+     exchanges. The debug library compares it, and ends the program with a message if a process does
+     not find what it left. Other builds do not call it. Inside, where `switched` is called; call no
+     function of the runtime. */
+  uint64_t (*fingerprint)(void *guest);
 };
 
 /* }====================================================== */

@@ -15,7 +15,7 @@ thread_local! {
 
 /// Ends the program for a mistake of the guest's.
 #[cold]
-fn mistake(what: &str) -> ! {
+pub(crate) fn mistake(what: &str) -> ! {
     eprintln!("baton: {what}");
     std::process::abort();
 }

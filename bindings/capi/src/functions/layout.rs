@@ -65,7 +65,7 @@ fn structures_are_the_same_in_c_and_in_rust() {
         CLastAccount as "baton_last_account" { time, priority }
         CTable as "baton_guest" {
             size, run, preempt, switched, retake_policy, request_safepoint, deadlocked, signalled,
-            forked, warn_stalled
+            forked, warn_stalled, departed, fingerprint
         }
         CWatch as "baton_watch" {}
         CCase as "baton_case" {}

@@ -3,7 +3,7 @@
 use crate::panics::broken;
 use crate::recording::SwitchCause;
 use crate::sched::{
-    Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, ResumeOutcome, Scheduler,
+    Attempt, Deadline, KillOutcome, Next, NotCritical, ProcessId, ResumeOutcome, Scheduler, State,
     SuspendOutcome, Wake, WakeReason,
 };
 use crate::vm::inside::Jump;
@@ -366,6 +366,10 @@ impl Inside<'_> {
     /// Replaces the guest's data of a process.
     pub fn set_user_data(&self, process: ProcessId, user_data: usize) {
         self.with_inner(|inner| {
+            if inner.sched.state(process) != State::Dead {
+                let before = inner.sched.user_data(process);
+                self.guest.user_data_changed(before, user_data);
+            }
             inner.sched.set_user_data(process, user_data);
             if let Some(context) = inner.sched.payload_mut(process) {
                 context.set_user_data(user_data);
