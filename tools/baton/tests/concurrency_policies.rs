@@ -18,6 +18,7 @@ cases! {
         a_process_that_waits_for_its_turn_can_be_killed,
         a_declaration_can_be_taken_back,
         other_functions_are_not_held_up_by_a_call_that_is_out,
+        references_that_overlapping_calls_make_lead_to_their_values,
         wrong_declarations_are_refused;
 }
 

@@ -30,7 +30,8 @@
 **                where it is before it makes a table.
 **   lauxlib.c    Messages to stderr go through the host's console. luaL_traceback stops the
 **                collector while it reads another state. luaL_newstate is wrapped: in a program
-**                that embeds Lua, the state can have processes.
+**                that embeds Lua, the state can have processes. luaL_ref and luaL_unref are one
+**                step each.
 **
 ** print, require, os.exit and some functions of debug are replaced in their tables (program.c).
 */
@@ -282,6 +283,8 @@ int baton_io_pclose(struct lua_State *L, BATON_FILE *file);
 
 #if defined(BATON_IN_LAUXLIB)
 #define luaL_newstate baton_stock_newstate
+#define luaL_ref baton_stock_ref
+#define luaL_unref baton_stock_unref
 #endif
 
 void baton_io_print_error(const char *format, const char *argument);

@@ -215,6 +215,59 @@ LUA_API void lua_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2)
   lua_unlock(L);
 }
 
+/* A reference to a value in a table, as in lauxlib.c, but in one step. Otherwise two calls that
+   overlap could be given the same one. */
+#define FREE_REFERENCES (LUA_RIDX_LAST + 1)
+
+static lua_Integer integer_at(Table *table, lua_Integer index) {
+  const TValue *value = luaH_getint(table, index);
+  return ttisinteger(value) ? ivalue(value) : 0;
+}
+
+static void set_integer(lua_State *L, Table *table, lua_Integer index, lua_Integer integer) {
+  TValue value;
+  setivalue(&value, integer);
+  luaH_setint(L, table, index, &value);
+}
+
+LUALIB_API int luaL_ref(lua_State *L, int index) {
+  Table *table;
+  TValue *value;
+  lua_Integer reference;
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return LUA_REFNIL;
+  }
+  lua_pushvalue(L, index);
+  lua_lock(L);
+  table = hvalue(s2v(L->top.p - 1));
+  value = s2v(L->top.p - 2);
+  reference = integer_at(table, FREE_REFERENCES);
+  if (reference != 0) {
+    set_integer(L, table, FREE_REFERENCES, integer_at(table, reference));
+  } else {
+    if (isempty(luaH_getint(table, FREE_REFERENCES))) set_integer(L, table, FREE_REFERENCES, 0);
+    reference = (lua_Integer)luaH_getn(table) + 1;
+  }
+  luaH_setint(L, table, reference, value);
+  luaC_barrierback(L, obj2gco(table), value);
+  L->top.p -= 2;
+  lua_unlock(L);
+  return (int)reference;
+}
+
+LUALIB_API void luaL_unref(lua_State *L, int index, int reference) {
+  Table *table;
+  if (reference < 0) return;
+  lua_pushvalue(L, index);
+  lua_lock(L);
+  table = hvalue(s2v(L->top.p - 1));
+  set_integer(L, table, reference, integer_at(table, FREE_REFERENCES));
+  set_integer(L, table, FREE_REFERENCES, reference);
+  L->top.p--;
+  lua_unlock(L);
+}
+
 /* A full collection that freed this much returns memory to the system. */
 #define TRIM_FROM 2048 /* KiB */
 

@@ -181,6 +181,15 @@ function case.other_functions_are_not_held_up_by_a_call_that_is_out()
   check.results("first", { true, "x" }, first:join())
 end
 
+function case.references_that_overlapping_calls_make_lead_to_their_values()
+  process.concurrent("refers", "concurrent")
+  process.params.slice = 0.0001
+  process.params.window = 0.00002
+  local refers, all = require "refers", {}
+  for i = 1, 4 do all[i] = process.spawn(refers.refer, i * 100, 4000) end
+  for i = 1, 4 do check.results("wrong references", { true, 0 }, all[i]:join()) end
+end
+
 function case.wrong_declarations_are_refused()
   check.raises(
     "bad argument #1 to '[%w.]*concurrent' %(string expected, got no value%)",
