@@ -9,6 +9,7 @@
 #include "observing.h"
 
 struct lua_State;
+struct CallInfo;
 struct global_State;
 struct baton_process;
 struct baton_ending;
@@ -49,11 +50,19 @@ struct baton_resumed {
   struct lua_State *L;
 };
 
-/* An object in use by a call that other processes may run beside. */
+/* An object in use by a call that other processes may run beside (see seam/objects_in_use.c). */
 struct baton_use {
   struct baton_use *next;
   struct baton_process *process; /* the caller */
   void *object;                  /* NULL: none, and not listed */
+  /* the call; NULL: not a call of a module. The rest is for such calls only */
+  struct CallInfo *ci;
+  struct lua_State *L;
+  int (*function)(struct lua_State *);
+  struct baton_use *previous;    /* of the same process, of this call or of one further out */
+  uint64_t awaited_since;        /* when another process began to wait; 0: none has */
+  unsigned char was_reported;    /* others have been told that they wait for long */
+  unsigned char may_be_continued; /* the call may yield, and be continued as another one */
 };
 
 #define BATON_BUSY_BITS 10
@@ -170,6 +179,7 @@ struct baton_process {
   uint64_t id;                  /* what the program sees */
   struct baton_process *next_live, *previous_live;
   struct baton_use use;         /* the object of its retaken call */
+  struct baton_use *uses;       /* what its calls of modules use, the innermost call's first */
   /* its calls into modules that one VM uses at a time, the innermost first (see calls/turns.c) */
   struct baton_turn_taken *turns_taken;
   void *object;                 /* the file that a library function uses (see io/files.c) */
@@ -210,6 +220,8 @@ struct baton_process {
   /* it waits in os.execute, and holds a kill back until the command ends */
   unsigned char awaits_command;
   unsigned char retaken;        /* its foreign call was retaken and has not returned */
+  unsigned char uses_are_cut;   /* an error may have ended calls of `uses` */
+  unsigned char is_before_call; /* its topmost frame is a call of a module that waits to begin */
   unsigned char outcome;
   unsigned char quiet, daemon, joined;
   unsigned char has_switch_hooks, has_exit_hook;

@@ -313,8 +313,9 @@ fn a_close_method_that_starts_late_still_runs_to_its_end() {
 }
 
 #[test]
-fn functions_of_unknown_modules_that_call_back_let_others_run_in_any_order() {
+fn functions_of_loops_that_call_back_let_others_run_in_any_order() {
     baton()
+        .env("BATON_CONCURRENT", "blocker=loop")
         .process_code(
             "local blocker = require 'blocker'
              local gates, all, log = {}, {}, {}

@@ -23,6 +23,23 @@ cases! {
 }
 
 cases! {
+    mod callbacks from "foreign/callbacks.lua":
+        an_unknown_module_has_one_process_s_call_at_a_time_while_callbacks_wait,
+        so_it_has_while_callbacks_are_preempted,
+        a_serial_module_has_one_process_s_call_at_a_time_while_callbacks_wait,
+        an_object_has_one_process_s_call_at_a_time_while_callbacks_wait,
+        calls_about_other_objects_overlap_while_callbacks_wait,
+        a_callback_may_call_the_module_again,
+        others_enter_a_loop_s_module_while_a_callback_waits,
+        an_error_in_a_callback_lets_others_enter,
+        a_kill_in_a_callback_lets_others_enter,
+        a_process_that_waits_to_enter_can_be_killed,
+        others_enter_while_a_call_has_yielded,
+        a_continued_call_is_in_use_again,
+        a_collection_beside_a_callback_that_waits_goes_on;
+}
+
+cases! {
     mod in_call from "foreign/in_call.lua":
         one_that_is_concurrent_lets_others_run,
         so_does_the_main_process,
@@ -75,6 +92,52 @@ fn the_environment_declares_modules() {
             .wrote("true\tx\n")
             .quietly();
     }
+}
+
+/// A callback of the module waits until another process has called the module.
+const WAITS_FOR_A_CALL: &str = "local module = require 'calls_back'
+    local entered = process.event()
+    local p = process.spawn({ name = 'loop' }, function()
+      module.loop(function() entered:wait() end)
+    end)
+    require 'check'.becomes(p, 'waiting')
+    module.touch()
+    entered:set()
+    print(p:join())";
+
+#[test]
+fn a_loop_of_an_unknown_module_keeps_others_out_for_a_second_and_a_warning_says_what_to_do() {
+    baton()
+        .process_code(WAITS_FOR_A_CALL)
+        .run()
+        .succeeds()
+        .wrote("true\n")
+        .complained("'loop': 'loop' of the module 'calls_back' has called back, and kept")
+        .complained("process.concurrent('calls_back', 'loop')");
+}
+
+#[test]
+fn a_call_that_keeps_another_process_waiting_for_a_second_is_named() {
+    baton()
+        .env("BATON_CONCURRENT", "calls_back=serial")
+        .process_code(
+            "local module = require 'calls_back'
+             local over = false
+             local p = process.spawn({ name = 'holder' }, function()
+               module.new():each(1, function()
+                 process.sleep(1.3)
+                 over = true
+               end)
+             end)
+             require 'check'.becomes(p, 'sleeping')
+             module.touch()
+             print(over, p:join())",
+        )
+        .run()
+        .succeeds()
+        .wrote("true\ttrue\n")
+        .complained("'holder': 'each' of the module 'calls_back' has kept")
+        .complained("waiting for a second");
 }
 
 #[test]

@@ -13,6 +13,8 @@ mod prosody;
 mod server;
 #[path = "packages/tools.rs"]
 mod tools;
+#[path = "packages/transactions.rs"]
+mod transactions;
 
 use harness::{Outcome, Run, baton, peer};
 use server::Server;
@@ -249,7 +251,7 @@ fn fifty_processes_wait_for_postgresql_at_the_same_time() {
 }
 
 #[test]
-fn a_long_query_of_sqlite_stops_only_other_queries() {
+fn a_long_query_of_sqlite_stops_only_other_calls_of_its_connection() {
     if is_installed("luasql.sqlite3", "lua-sql-sqlite3") {
         overlaps("sqlite", |run| run);
     }
@@ -380,6 +382,30 @@ fn documents_are_parsed_beside_other_processes() {
     }
 }
 
+#[test]
+fn a_parser_whose_callbacks_wait_is_fed_by_one_process_at_a_time() {
+    if is_installed("lxp", "lua-expat") {
+        overlaps("one_parser", |run| run);
+    }
+}
+
+#[test]
+fn a_grammar_serves_others_while_its_callback_waits() {
+    if is_installed("lpeg", "lua-lpeg") {
+        overlaps("one_grammar", |run| run);
+    }
+}
+
+#[test]
+fn handshakes_whose_callbacks_wait_come_one_at_a_time() {
+    if is_installed("ssl", "lua-sec") && is_installed("openssl", "lua-luaossl") {
+        overlaps("handshakes", |run| {
+            let dir = run.scratch().to_path_buf();
+            run.env("SCRATCH", dir)
+        });
+    }
+}
+
 /// Programs that other tests of this file run, and files that programs share.
 const WITH_SETUP: &[&str] = &[
     "dbi_mysql",
@@ -393,6 +419,7 @@ const WITH_SETUP: &[&str] = &[
     "sql_mysql",
     "sql_odbc",
     "sql_postgres",
+    "transactions",
 ];
 const SHARED: &[&str] = &[
     "certificate",

@@ -20,15 +20,29 @@ static const struct baton_built_in_policy built_in[] = {
     /* All texts are built in one buffer of the module. */
     {.name = "_openssl", .policy = SERIAL},
     {.name = "_openssl.", .policy = SERIAL},
-    /* A connection of libpq may be used by one thread at a time. Results are copies. */
-    {.name = "luasql.postgres", .policy = OBJECT},
-    /* Closing an environment shuts down MySQL's client library for all. */
-    {.name = "luasql.mysql", .policy = SERIAL},
-    /* Statements and their connection free each other. */
-    {.name = "luasql.sqlite3", .policy = SERIAL},
-    {.name = "luasql.odbc", .policy = SERIAL},
-    {.name = "lsqlite3", .policy = SERIAL},
-    {.name = "lsqlite3complete", .policy = SERIAL},
+    /* libpq, libmariadb and SQLite serve several connections at the same time, but one thread at a
+     time each. A cursor uses its connection. The functions that are serial initialize or shut down
+     a library for all, or count an environment's connections. */
+    {.name = "luasql.postgres",
+        .policy = CONNECTION,
+        .object = "PostgreSQL environment:connect"},
+    {.name = "luasql.mysql",
+        .policy = CONNECTION,
+        .serial = "MySQL environment:connect",
+        .closes = "MySQL environment:close,MySQL environment:__gc,MySQL environment:__close"},
+    {.name = "luasql.sqlite3", .policy = CONNECTION, .object = "SQLite3 environment:connect"},
+    {.name = "luasql.odbc",
+        .policy = CONNECTION,
+        .serial = "ODBC environment:connect",
+        .closes = "ODBC environment:close,ODBC environment:__gc,ODBC environment:__close,"
+                  "ODBC connection:close,ODBC connection:__gc,ODBC connection:__close"},
+    {.name = "lsqlite3", .policy = CONNECTION},
+    {.name = "lsqlite3complete", .policy = CONNECTION},
+    {.name = "dbd.mysql", .policy = CONNECTION},
+    {.name = "dbd.postgresql", .policy = CONNECTION},
+    {.name = "dbd.sqlite3", .policy = CONNECTION},
+    /* Drivers of other databases. Statements use their connection, which is another object. */
+    {.name = "dbd.", .policy = SERIAL},
     /* A stream is an upvalue of the function that feeds it. So is a checksum, as a number. */
     {.name = "zlib", .policy = OBJECT, .serial = "adler32(),crc32()"},
     /* Each directory has an object of its own. Permissions as text share one buffer. The rest are
@@ -48,46 +62,50 @@ static const struct baton_built_in_policy built_in[] = {
         .policy = EXCLUSIVE,
         .concurrent = "decode^",
         .why = "it reads tables that others may change, by way of one buffer"},
-    /* The first match compiles the pattern. It does not change afterwards. */
+    /* The first match compiles the pattern. It does not change afterwards, so others may use it
+     during a callback. */
     {.name = "lpeg", .keeps_no_threads = 1,
         .policy = EXCLUSIVE,
+        .in_callbacks = OTHERS_ENTER,
         .object = "match",
         .why = "patterns are made from others"},
     /* A regular expression has room for one result. Functions that take one as their second
        argument may call back or change it. */
     {.name = "rex_gnu",
         .policy = EXCLUSIVE,
+        .in_callbacks = OTHERS_WAIT_FOR_ARGUMENTS,
         .object = "rex_gnu_regex:exec,rex_gnu_regex:find,rex_gnu_regex:match,rex_gnu_regex:tfind",
         .why = "it may call back, and share an expression's results; the methods of one that was "
                "made by 'new' let others run"},
     {.name = "rex_onig",
         .policy = EXCLUSIVE,
+        .in_callbacks = OTHERS_WAIT_FOR_ARGUMENTS,
         .object =
             "rex_onig_regex:exec,rex_onig_regex:find,rex_onig_regex:match,rex_onig_regex:tfind",
         .why = "it may call back, and share an expression's results; the methods of one that was "
                "made by 'new' let others run"},
     {.name = "rex_pcre2",
         .policy = EXCLUSIVE,
+        .in_callbacks = OTHERS_WAIT_FOR_ARGUMENTS,
         .object = "rex_pcre2_regex:exec,rex_pcre2_regex:find,rex_pcre2_regex:match,rex_pcre2_regex:"
                   "tfind,rex_pcre2_regex:dfa_exec",
         .why = "it may call back, and share an expression's results; the methods of one that was "
                "made by 'new' let others run"},
     {.name = "rex_posix",
         .policy = EXCLUSIVE,
+        .in_callbacks = OTHERS_WAIT_FOR_ARGUMENTS,
         .object =
             "rex_posix_regex:exec,rex_posix_regex:find,rex_posix_regex:match,rex_posix_regex:tfind",
         .why = "it may call back, and share an expression's results; the methods of one that was "
                "made by 'new' let others run"},
     {.name = "rex_tre",
         .policy = EXCLUSIVE,
+        .in_callbacks = OTHERS_WAIT_FOR_ARGUMENTS,
         .object = "rex_tre_regex:exec,rex_tre_regex:find,rex_tre_regex:match,rex_tre_regex:tfind",
         .why = "it may call back, and share an expression's results; the methods of one that was "
                "made by 'new' let others run"},
     /* During a call, a parser keeps the Lua state of the call. */
     {.name = "lxp", .policy = EXCLUSIVE, .object = "Expat:parse", .why = "it changes a parser"},
-    /* Statements use their connection, which is another object. Those of SQLite and their
-       connection free each other. */
-    {.name = "dbd.", .policy = SERIAL},
     /* Searches use their connection, which is another object. */
     {.name = "lualdap", .policy = SERIAL},
     /* The query and the answer belong to the call, the rest to the context. */
@@ -124,11 +142,11 @@ static const struct baton_built_in_policy built_in[] = {
         .why = "it has one state, and calls back"},
     {.name = "luaevent.core",
         .is_one_vms = 1,
-        .policy = EXCLUSIVE,
+        .policy = LOOP,
         .why = "it runs a loop that calls back"},
-    {.name = "luv", .policy = EXCLUSIVE, .why = "it runs a loop that calls back"},
-    {.name = "_cqueues", .policy = EXCLUSIVE, .why = "it runs a loop that resumes coroutines"},
-    {.name = "_cqueues.", .policy = EXCLUSIVE, .why = "it runs a loop that resumes coroutines"},
+    {.name = "luv", .policy = LOOP, .why = "it runs a loop that calls back"},
+    {.name = "_cqueues", .policy = LOOP, .why = "it runs a loop that resumes coroutines"},
+    {.name = "_cqueues.", .policy = LOOP, .why = "it runs a loop that resumes coroutines"},
 };
 
 const struct baton_built_in_policy *baton_lua_built_in_policy(const char *name) {

@@ -10,6 +10,8 @@ void baton_lua_install_calls(void) {
   baton_seam_hooks = (struct baton_seam_hooks){
       .may_give_way = baton_lua_may_give_way,
       .object_of_call = baton_lua_object_of_call,
+      .keep_used_by = baton_lua_keep_used_by,
+      .connection_of_new = baton_lua_connection_of_new,
       .before_foreign_call = baton_lua_before_foreign_call,
       .after_foreign_call = baton_lua_after_foreign_call,
       .unwinds_calls = baton_turns_unwind,

@@ -19,10 +19,12 @@ void baton_lua_install_calls(void);
 /* Registers the guest's finalizer that calls finalizers of the program. */
 void baton_lua_note_calling_finalizer(lua_CFunction function);
 
-/* policies.c */
+/* overlap.c */
 /* If another process's call uses `object`, waits until one such call has ended, and returns 1.
    Otherwise returns 0. Inside the VM before and after. */
 int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const void *object);
+
+/* policies.c */
 void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index);
 void baton_lua_read_declarations(lua_State *L, const char *text);
 int baton_lua_concurrent(lua_State *L);
@@ -90,14 +92,19 @@ int baton_lua_defer_finalizer(lua_State *L, struct baton_process *process);
 void baton_lua_leave_finalizers(lua_State *L, struct baton_process *process);
 void baton_lua_let_finalizers_run(lua_State *L, struct baton_process *process);
 
-/* policies.c */
-/* Whether calls of this function may be retaken. `object` becomes what no other call may use
-   meanwhile, or NULL. Inside the VM, or on the monitor's thread while it owns the VM. */
+/* overlap.c */
+/* Whether calls of this function may be retaken. `object` becomes what no other call may use until
+   this one calls back, or NULL. Inside the VM, or on the monitor's thread while it owns the VM. */
 int baton_lua_policy_allows(lua_State *L, lua_CFunction function, void **object);
-/* The object that a finalizer's call of `function` would have to wait for now, or NULL. `memory` is
-   the userdata, or NULL. Inside the VM. */
+/* The two functions of the seam's hooks. */
+void baton_lua_keep_used_by(
+    lua_State *L, struct CallInfo *ci, lua_CFunction function, struct baton_use_list *list);
+void *baton_lua_connection_of_new(lua_State *L);
+/* What a finalizer's call of `function` for `object` would have to wait for now, or NULL. Inside
+   the VM. */
+struct TValue;
 const void *baton_lua_finalizer_waits_for(
-    struct baton_process *process, lua_CFunction function, void *memory);
+    struct baton_process *process, lua_CFunction function, const struct TValue *object);
 /* Called before each call of a foreign function while `baton_calls_watched`. Inside the VM. */
 void baton_lua_before_foreign_call(
     lua_State *L, struct baton_process *process, lua_CFunction function);
@@ -114,13 +121,17 @@ void baton_lua_policies_in_child(struct baton_process *survivor);
 /* retake_policy.c */
 /* Whether the running C function may give way in its middle. Returns 0 for no, 1 for yes, on its
    thread, and 2 for yes, but others then run on other threads. `object` becomes what no other call
-   may use meanwhile. Inside the VM. */
+   may use until this one calls back, or NULL. Inside the VM. */
 int baton_lua_may_give_way(struct baton_process *process, void **object);
-/* What no other call may use beside the call of `function` that `L` is in, or NULL. */
+/* What no other call may use until the call of `function` that `L` is in calls back, or NULL. */
 void *baton_lua_object_of_call(
     struct baton_process *process, lua_State *L, lua_CFunction function);
 
 /* warnings.c */
+/* Reports once for each function that the process has waited for long for a call of another one,
+   and whether it now enters beside the call. Inside the VM before and after. */
+void baton_lua_warn_of_use(
+    lua_State *L, struct baton_process *process, const struct baton_use *use, int enters);
 /* Warns once that the process calls on a Lua state that another process runs on. */
 void baton_lua_warn_of_foreign_state(const struct baton_process *process);
 

@@ -82,13 +82,12 @@ enum conduct { NEVER_WAITS, IS_FREE /* would not wait now */, WOULD_WAIT };
 static enum conduct conduct_of(struct baton_process *process, const TValue *finalizer,
     const TValue *object, const void **awaited) {
   const lua_CFunction function = c_function(finalizer);
-  void *memory = ttisfulluserdata(object) ? getudatamem(uvalue(object)) : NULL;
   const int is_anything_used = process->vm->busy_count > 0 && may_give_way(process);
   luaL_Stream *stream;
   *awaited = NULL;
   if (function == NULL) return is_anything_used ? WOULD_WAIT : IS_FREE;
   if (!baton_lua_is_ours(function)) {
-    *awaited = baton_lua_finalizer_waits_for(process, function, memory);
+    *awaited = baton_lua_finalizer_waits_for(process, function, object);
     return *awaited != NULL ? WOULD_WAIT : IS_FREE;
   }
   if (function == calling_finalizer) return is_anything_used ? WOULD_WAIT : IS_FREE;

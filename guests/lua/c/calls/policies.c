@@ -8,10 +8,14 @@
 **   concurrent   All calls may overlap.
 **   serial       One call into the module at a time.
 **   exclusive    The VM stays with the call.
+**   loop         The same. It is an event loop: beside a callback that waits, others may call.
 **
-** Calls overlap only after a retake, or if one gives way. Then, or while native threads are short,
-** `baton_calls_watched` is set, and each call of a C function comes here first. At other times the
-** check costs nothing.
+** Modules for databases have policies of their own. One call at a time may be about a connection,
+** its statements and their results (`connection`). Such calls wait for locks that other connections
+** have. So a call about one connection must not keep out those about others. What opens or frees
+** may be `serial`, or keep out what is `serial` besides those about its connection (`closes`).
+**
+** overlap.c carries the policies out.
 */
 #include "seam/internals.h"
 #include "calls/calls.h"
@@ -29,53 +33,8 @@
 #include <link.h>
 #endif
 
-static const char *const policy_names[] = {"exclusive", "object", "serial", "concurrent", NULL};
-
-#define LONGEST_NAME 63
-
-/* What is known of one function. */
-enum noted_as {
-  NOT_NOTED,
-  IS_SERIAL /* it has no object, but shares something */,
-  IS_OBJECT,
-  IS_CONCURRENT
-};
-
-struct noted_function {
-  lua_CFunction function;
-  enum noted_as as;
-};
-
-/* The noted functions of a module. When they outgrow their room, a larger copy replaces them. The
-   old one stays, as others may be reading it. */
-struct noted_functions {
-  int count; /* atomic */
-  int room;
-  struct noted_function functions[];
-};
-
-/*
-** The object file of loaded modules, or a module that is linked into the executable. Before
-** anything is loaded from it: the declared policy for a module of this name.
-**
-** These are the program's, not a VM's: a library is loaded once, whoever requires it. Any VM adds
-** to the list, and none is ever removed. Changes are made under a mutex. Readers take none, as they
-** may be the monitor: they see `policy` and the functions before or after a change.
-*/
-struct baton_module {
-  struct baton_module *next; /* written before the module is in the list */
-  const char *low, *high; /* its code; both NULL: linked, or a declaration for a later module */
-  lua_CFunction opener;   /* of a linked module: the function that opened it; else NULL */
-  enum policy policy; /* atomic, as are the next three */
-  /* the origin of `policy`; NULL: declared, or nothing is known */
-  const struct baton_built_in_policy *known;
-  int is_declared;
-  struct noted_functions *noted; /* NULL: none */
-  struct baton_turns turns;
-  /* the name that it was first required by; that of its file while it is being loaded */
-  char name[LONGEST_NAME + 1];
-  int is_being_loaded;
-};
+static const char *const policy_names[] = {
+    "exclusive", "object", "serial", "concurrent", "loop", NULL};
 
 static struct baton_module *modules; /* atomic; the last one that was added */
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
@@ -97,7 +56,7 @@ static struct baton_module *find_linked(lua_CFunction function) {
   return NULL;
 }
 
-static struct baton_module *find_by_address(lua_CFunction function) {
+struct baton_module *baton_policies_find(lua_CFunction function) {
   const char *address = (const char *)function;
   struct baton_module *module;
   for (module = first_module(); module != NULL; module = module->next)
@@ -190,7 +149,7 @@ static lua_CFunction opener_of(lua_CFunction function) {
 /* The module that the function belongs to. Adds it if it is new. Returns NULL if the function is
    the guest's own, or memory is short. The mutex is held. */
 static struct baton_module *module_of(lua_CFunction function, const char *name) {
-  struct baton_module *module = find_by_address(function);
+  struct baton_module *module = baton_policies_find(function);
   struct baton_module new = {.policy = EXCLUSIVE};
   struct range range = {(const char *)function, NULL, NULL};
   const int is_linked = baton_lua_is_linked(function);
@@ -202,80 +161,6 @@ static struct baton_module *module_of(lua_CFunction function, const char *name) 
   return add_module(name, &new);
 }
 
-/* }====================================================== */
-
-/* {======================================================
-** Calls
-** ======================================================= */
-
-static const struct noted_functions *noted_of(const struct baton_module *module) {
-  /* Acquire: pairs with the release in `add_noted` and `change_policy`. */
-  return __atomic_load_n(&module->noted, __ATOMIC_ACQUIRE);
-}
-
-static enum noted_as noted_as(const struct baton_module *module, lua_CFunction function) {
-  const struct noted_functions *noted = noted_of(module);
-  /* Acquire: pairs with the release in `add_noted`. */
-  const int count = noted != NULL ? __atomic_load_n(&noted->count, __ATOMIC_ACQUIRE) : 0;
-  int i;
-  for (i = 0; i < count; i++)
-    if (noted->functions[i].function == function) return noted->functions[i].as;
-  return NOT_NOTED;
-}
-
-static enum policy policy_of(const struct baton_module *module, lua_CFunction function) {
-  switch (noted_as(module, function)) {
-    case IS_SERIAL: return SERIAL;
-    case IS_OBJECT: return OBJECT;
-    case IS_CONCURRENT: return CONCURRENT;
-    /* Relaxed: a call sees the policy before or after a change. */
-    default: return __atomic_load_n(&module->policy, __ATOMIC_RELAXED);
-  }
-}
-
-/* The userdata that a call uses: its first argument, or else an upvalue of the function. */
-static void *userdata_of_call(lua_State *L, CallInfo *ci) {
-  const TValue *function = s2v(ci->func.p), *first = s2v(ci->func.p + 1);
-  if (ci->func.p + 1 < L->top.p && ttisfulluserdata(first)) return getudatamem(uvalue(first));
-  if (ttypetag(function) == LUA_VCCL) {
-    const CClosure *closure = clCvalue(function);
-    int i;
-    for (i = 0; i < closure->nupvalues; i++)
-      if (ttisfulluserdata(&closure->upvalue[i])) return getudatamem(uvalue(&closure->upvalue[i]));
-  }
-  return NULL;
-}
-
-/* What no other call may use during a call of `function`, the topmost of `L`; NULL: nothing. */
-static void *object_of_call(struct baton_module *module, lua_State *L, lua_CFunction function) {
-  switch (policy_of(module, function)) {
-    case SERIAL: return module;
-    case OBJECT: return userdata_of_call(L, L->ci);
-    default: return NULL;
-  }
-}
-
-/* Whether a call of the function may be retaken. */
-static int may_overlap(const struct baton_module *module, lua_CFunction function) {
-  return policy_of(module, function) != EXCLUSIVE;
-}
-
-int baton_lua_policy_allows(lua_State *L, lua_CFunction function, void **object) {
-  struct baton_module *module = find_by_address(function);
-  if (module == NULL || !may_overlap(module, function)) return 0;
-  *object = object_of_call(module, L, function);
-  return 1;
-}
-
-/* Whether one VM at a time may call the function. */
-static int needs_turn(const struct baton_module *module, lua_CFunction function) {
-  /* Relaxed: as in `policy_of`. */
-  const struct baton_built_in_policy *known = __atomic_load_n(&module->known, __ATOMIC_RELAXED);
-  const enum policy policy = policy_of(module, function);
-  if (known != NULL && known->is_one_vms) return 1;
-  return policy == SERIAL || (policy == EXCLUSIVE && known == NULL);
-}
-
 /* The name of the object file that a function is in, without its directory. */
 static const char *name_of_file(lua_CFunction function) {
   Dl_info info;
@@ -285,115 +170,47 @@ static const char *name_of_file(lua_CFunction function) {
   return slash != NULL ? slash + 1 : info.dli_fname;
 }
 
-/* Waits for the turn of the VM to call a function of the program's. A module whose opener is being
-   called is new. Inside the VM before and after. */
-static void begin_turn(lua_State *L, struct baton_process *process, struct baton_module *module,
-    lua_CFunction function) {
-  if (module == NULL) {
-    const char *name = name_of_file(function);
-    pthread_mutex_lock(&changing);
-    module = module_of(function, name);
-    if (module != NULL) module->is_being_loaded = 1;
-    pthread_mutex_unlock(&changing);
-  }
-  if (module != NULL && needs_turn(module, function))
-    baton_turns_begin(L, process, &module->turns, module->name);
+struct baton_module *baton_policies_add_opened(lua_CFunction function) {
+  const char *name = name_of_file(function);
+  struct baton_module *module;
+  pthread_mutex_lock(&changing);
+  module = module_of(function, name);
+  if (module != NULL) module->is_being_loaded = 1;
+  pthread_mutex_unlock(&changing);
+  return module;
 }
 
-const void *baton_lua_finalizer_waits_for(
-    struct baton_process *process, lua_CFunction function, void *memory) {
-  struct baton_module *module = find_by_address(function);
-  const void *object = NULL;
-  if (module == NULL) return NULL;
-  if (needs_turn(module, function) && baton_turns_are_others(process, &module->turns))
-    return &module->turns;
-  if (policy_of(module, function) == SERIAL)
-    object = module;
-  else if (policy_of(module, function) == OBJECT)
-    object = memory;
-  return object != NULL && baton_lua_is_busy(process, object) ? object : NULL;
+/* }====================================================== */
+
+/* {======================================================
+** The policy of a function
+** ======================================================= */
+
+static const struct baton_noted_functions *noted_of(const struct baton_module *module) {
+  /* Acquire: pairs with the release in `add_noted` and `change_policy`. */
+  return __atomic_load_n(&module->noted, __ATOMIC_ACQUIRE);
 }
 
-int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const void *object) {
-  struct baton_wake wake;
-  if (!baton_lua_is_busy(process, object) || process->vm->closing) return 0;
-  lua_unlock(L);
-  baton_lua_check_may_wait(L, process);
-  lua_lock(L);
-  /* Checked again: outside, this call may have been retaken, and the object may be free by now. */
-  if (!baton_lua_is_busy(process, object)) return 1;
-  wake = baton_queue_wait(process->vm->executor, process->vm->object_queue, BATON_FOREVER);
-  lua_unlock(L);
-  baton_lua_after_wait(L, process, wake);
-  lua_lock(L);
-  return 1;
+/* UNKNOWN: the function is not noted. */
+static enum policy noted_policy(const struct baton_module *module, lua_CFunction function) {
+  const struct baton_noted_functions *noted = noted_of(module);
+  /* Acquire: pairs with the release in `add_noted`. */
+  const int count = noted != NULL ? __atomic_load_n(&noted->count, __ATOMIC_ACQUIRE) : 0;
+  int i;
+  for (i = 0; i < count; i++)
+    if (noted->functions[i].function == function) return noted->functions[i].policy;
+  return UNKNOWN;
 }
 
-/* Raises an error at the end of the program, when no process waits for a call any more. */
-static void refuse_if_busy(lua_State *L, struct baton_process *process,
-    const struct baton_module *module, const void *object) {
-  if (baton_lua_is_busy(process, object))
-    luaG_runerror(L, "a call of the module '%s' that has not returned uses this", module->name);
+enum policy baton_policies_of(const struct baton_module *module, lua_CFunction function) {
+  const enum policy noted = noted_policy(module, function);
+  /* Relaxed: a call sees the policy before or after a change. */
+  return noted != UNKNOWN ? noted : __atomic_load_n(&module->policy, __ATOMIC_RELAXED);
 }
 
-/* As baton_lua_wait_for_object. */
-static int wait_or_refuse(lua_State *L, struct baton_process *process,
-    const struct baton_module *module, const void *object) {
-  if (process->vm->closing) refuse_if_busy(L, process, module, object);
-  return baton_lua_wait_for_object(L, process, object);
-}
-
-static int wait_for_value(lua_State *L, struct baton_process *process,
-    const struct baton_module *module, const TValue *value) {
-  return ttisfulluserdata(value) && wait_or_refuse(L, process, module, getudatamem(uvalue(value)));
-}
-
-/*
-** An exclusive function may use all its arguments, and all that the module's calls share. If a call
-** uses any of these, waits until one such call has ended, and returns 1. Inside the VM before and
-** after.
-*/
-static int wait_for_all(
-    lua_State *L, struct baton_process *process, const struct baton_module *module) {
-  const CallInfo *ci = L->ci;
-  const TValue *function = s2v(ci->func.p);
-  int i, count = (int)(L->top.p - (ci->func.p + 1));
-  if (noted_of(module) == NULL) return 0;
-  if (wait_or_refuse(L, process, module, module)) return 1;
-  for (i = 1; i <= count; i++)
-    if (wait_for_value(L, process, module, s2v(ci->func.p + i))) return 1;
-  for (i = 0; ttypetag(function) == LUA_VCCL && i < clCvalue(function)->nupvalues; i++)
-    if (wait_for_value(L, process, module, &clCvalue(function)->upvalue[i])) return 1;
-  return 0;
-}
-
-void baton_lua_before_foreign_call(
-    lua_State *L, struct baton_process *process, lua_CFunction function) {
-  struct baton_module *module = find_by_address(function);
-  void *object;
-  /* Relaxed: a VM beside the first one starts after it was set. */
-  if (__atomic_load_n(&baton_turns_are_on, __ATOMIC_RELAXED))
-    begin_turn(L, process, module, function);
-  if (module == NULL) return;
-  /* What follows waits for objects in use, or for threads. */
-  if (process->vm->busy_count == 0 && !process->vm->threads_are_short) return;
-  if (!may_overlap(module, function)) {
-    while (wait_for_all(L, process, module)) {
-    }
-    return;
-  }
-  object = object_of_call(module, L, function);
-  if (process->vm->closing) {
-    if (object != NULL) refuse_if_busy(L, process, module, object);
-    return;
-  }
-  do {
-    if (process->vm->threads_are_short && may_overlap(module, function)) {
-      lua_unlock(L);
-      baton_lua_before_blocking(L, process);
-      lua_lock(L);
-    }
-  } while (object != NULL && baton_lua_wait_for_object(L, process, object));
+const struct baton_built_in_policy *baton_policies_known(const struct baton_module *module) {
+  /* Relaxed: as above. */
+  return __atomic_load_n(&module->known, __ATOMIC_RELAXED);
 }
 
 /* }====================================================== */
@@ -403,8 +220,8 @@ void baton_lua_before_foreign_call(
 ** ======================================================= */
 
 /* Makes room for one more noted function. Returns NULL without memory. The mutex is held. */
-static struct noted_functions *make_room(struct baton_module *module) {
-  struct noted_functions *noted = module->noted, *larger;
+static struct baton_noted_functions *make_room(struct baton_module *module) {
+  struct baton_noted_functions *noted = module->noted, *larger;
   const int count = noted != NULL ? noted->count : 0, room = count > 0 ? 2 * count : 8;
   if (noted != NULL && count < noted->room) return noted;
   larger = malloc(sizeof *larger + (size_t)room * sizeof larger->functions[0]);
@@ -419,24 +236,25 @@ static struct noted_functions *make_room(struct baton_module *module) {
 }
 
 /* Returns 0 without memory. The mutex is held. */
-static int add_noted(struct baton_module *module, lua_CFunction function, enum noted_as as) {
-  struct noted_functions *noted;
-  if (noted_as(module, function) != NOT_NOTED) return 1; /* by an earlier load */
+static int add_noted(
+    struct baton_module *module, lua_CFunction function, enum policy policy) {
+  struct baton_noted_functions *noted;
+  if (noted_policy(module, function) != UNKNOWN) return 1; /* by an earlier load */
   noted = make_room(module);
   if (noted == NULL) return 0;
-  noted->functions[noted->count] = (struct noted_function){function, as};
-  /* Release: pairs with the acquire in `noted_as`. */
+  noted->functions[noted->count] = (struct baton_noted_function){function, policy};
+  /* Release: pairs with the acquire in `noted_policy`. */
   __atomic_store_n(&noted->count, noted->count + 1, __ATOMIC_RELEASE);
   return 1;
 }
 
 /* Notes the C function on the top of the stack. */
-static void note_function(lua_State *L, struct baton_module *module, enum noted_as as) {
+static void note_function(lua_State *L, struct baton_module *module, enum policy policy) {
   const lua_CFunction function = lua_tocfunction(L, -1);
   int is_noted;
   if (function == NULL) return;
   pthread_mutex_lock(&changing);
-  is_noted = add_noted(module, function, as);
+  is_noted = add_noted(module, function, policy);
   pthread_mutex_unlock(&changing);
   if (!is_noted) luaL_error(L, "not enough memory");
 }
@@ -444,7 +262,7 @@ static void note_function(lua_State *L, struct baton_module *module, enum noted_
 /* Sets the policy of a module, by its origin (NULL: it is declared). The mutex is held. */
 static void change_policy(struct baton_module *module, enum policy policy,
     const struct baton_built_in_policy *known) {
-  /* Relaxed (all): as in `policy_of`. */
+  /* Relaxed (all): as in `baton_policies_of`. */
   __atomic_store_n(&module->known, known, __ATOMIC_RELAXED);
   __atomic_store_n(&module->is_declared, known == NULL, __ATOMIC_RELAXED);
   __atomic_store_n(&module->policy, policy, __ATOMIC_RELAXED);
@@ -461,7 +279,8 @@ static void call_for_result(lua_State *L) {
 
 /* Notes a field of the table on the top of the stack: a function, or a table of them. */
 static void note_field(
-    lua_State *L, struct baton_module *module, const char *name, size_t length, enum noted_as as) {
+    lua_State *L, struct baton_module *module, const char *name, size_t length,
+    enum policy policy) {
   const int is_call = length > 2 && memcmp(name + length - 2, "()", 2) == 0,
             is_upvalue = length > 1 && name[length - 1] == '^';
   lua_pushlstring(L, name, length - (is_call ? 2 : is_upvalue ? 1 : 0));
@@ -471,11 +290,11 @@ static void note_field(
   if (lua_istable(L, -1)) {
     lua_pushnil(L);
     while (lua_next(L, -2)) {
-      note_function(L, module, as);
+      note_function(L, module, policy);
       lua_pop(L, 1);
     }
   } else
-    note_function(L, module, as);
+    note_function(L, module, policy);
   lua_pop(L, 1);
 }
 
@@ -494,7 +313,7 @@ static void push_methods(lua_State *L, const char *name, size_t length) {
 /* Notes the functions listed in the text of a built-in policy (NULL: none). The module's value is
    at `index`. */
 static void note_named(
-    lua_State *L, struct baton_module *module, int index, const char *text, enum noted_as as) {
+    lua_State *L, struct baton_module *module, int index, const char *text, enum policy policy) {
   while (text != NULL && *text != '\0') {
     size_t length = strcspn(text, ","), at = length;
     while (at > 0 && text[at - 1] != ':') at--;
@@ -502,7 +321,7 @@ static void note_named(
       push_methods(L, text, at - 1);
     else
       lua_pushvalue(L, index);
-    if (lua_istable(L, -1)) note_field(L, module, text + at, length - at, as);
+    if (lua_istable(L, -1)) note_field(L, module, text + at, length - at, policy);
     lua_pop(L, 1);
     text += length + (text[length] == ',');
   }
@@ -529,9 +348,13 @@ void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loade
   }
   pthread_mutex_unlock(&changing);
   if (module != NULL && known != NULL && declared == NULL) {
-    note_named(L, module, index, known->serial, IS_SERIAL);
-    note_named(L, module, index, known->object, IS_OBJECT);
-    note_named(L, module, index, known->concurrent, IS_CONCURRENT);
+    note_named(L, module, index, known->serial, SERIAL);
+    note_named(L, module, index, known->object, OBJECT);
+    note_named(L, module, index, known->concurrent, CONCURRENT);
+    note_named(L, module, index, known->closes, CLOSES);
+    /* Relaxed: see baton_connections_are_known. */
+    if (known->policy == CONNECTION)
+      __atomic_store_n(&baton_connections_are_known, 1, __ATOMIC_RELAXED);
   }
 }
 
@@ -585,7 +408,8 @@ int baton_lua_concurrent(lua_State *L) {
   lua_CFunction function = loaded_function(L, name);
   struct baton_module *module;
   int declared;
-  luaL_argcheck(L, strlen(name) <= LONGEST_NAME, 1, "a module's name has at most 63 bytes");
+  luaL_argcheck(
+      L, strlen(name) <= BATON_LONGEST_MODULE_NAME, 1, "a module's name has at most 63 bytes");
   pthread_mutex_lock(&changing);
   declared = declare(name, policy);
   module = function != NULL ? module_of(function, name) : NULL;
@@ -609,11 +433,11 @@ void baton_lua_read_declarations(lua_State *L, const char *text) {
     enum policy policy =
         equals != NULL ? policy_named(equals + 1, length - name_length - 1) : CONCURRENT;
     if (length > 0) {
-      char name[LONGEST_NAME + 1];
-      if (policy == UNKNOWN || name_length == 0 || name_length > LONGEST_NAME)
+      char name[BATON_LONGEST_MODULE_NAME + 1];
+      if (policy == UNKNOWN || name_length == 0 || name_length > BATON_LONGEST_MODULE_NAME)
         luaL_error(L,
             "BATON_CONCURRENT: modules expected, such as 'name=policy,name', with a policy of "
-            "object, concurrent, serial or exclusive; got '%s'",
+            "object, concurrent, serial, exclusive or loop; got '%s'",
             text);
       memcpy(name, text, name_length);
       name[name_length] = '\0';
@@ -636,14 +460,13 @@ void baton_lua_policies_in_child(struct baton_process *survivor) {
 }
 
 int baton_lua_policy_of_call(lua_CFunction function, struct baton_policy_of_call *policy) {
-  const struct baton_module *module = find_by_address(function);
+  const struct baton_module *module = baton_policies_find(function);
   const struct baton_built_in_policy *known;
   if (module == NULL) return 0;
   policy->module = module->name;
-  /* Relaxed: as in `policy_of`. */
-  known = __atomic_load_n(&module->known, __ATOMIC_RELAXED);
+  known = baton_policies_known(module);
   policy->why = known != NULL ? known->why : NULL;
-  policy->lets_others_run = may_overlap(module, function);
+  policy->lets_others_run = baton_policy_lets_others_run(baton_policies_of(module, function));
   policy->is_declared = module->is_declared;
   return 1;
 }

@@ -153,7 +153,7 @@ void baton_lua_note_library_functions(lua_State *L) {
 }
 
 /* Whether other processes may run beside the call of `function` that `L` is in. `object` becomes
-   what no other call may use meanwhile, or NULL. */
+   what no other call may use until this one calls back, or NULL. */
 static int may_run_beside(
     struct baton_process *process, lua_State *L, lua_CFunction function, void **object) {
   const int found = find(function);
@@ -188,6 +188,7 @@ int baton_lua_retake_policy(struct baton_process *process) {
   note_retake(L, function);
   baton_lua_detach(process);
   baton_lua_use_begins(&process->use, process, object);
+  baton_lua_keep_calls_in_use(process);
   process->pinned = (unsigned char)baton_lua_has_foreign_frames(process);
   return process->pinned ? 2 : 1;
 }

@@ -20,7 +20,7 @@ void baton_lua_set_queued_calls_test(int (*has)(const struct baton_lua_vm *vm)) 
 
 void baton_lua_note_function_that_ends(lua_CFunction function) { function_that_ends = function; }
 
-enum subject { OF_ALL, OF_ITS_THREAD, SUBJECTS };
+enum subject { OF_ALL, OF_ITS_THREAD, OF_WHAT_IT_USES, SUBJECTS };
 
 /* Whether the function was warned of before, in any VM. The table has no lock, so a fork cannot
    leave it locked. It forgets what does not fit. */
@@ -169,6 +169,38 @@ void baton_lua_warn_thread(
                  "if this is meant.\n",
       baton_lua_title(holder, title), name, baton_lua_title(waiter, of_waiter),
       is_bound ? "is bound to it" : "has a C function's frames there");
+}
+
+/* While a report is made, no call is retaken. So the frame stays, although its name is found
+   outside. */
+void baton_lua_warn_of_use(
+    lua_State *L, struct baton_process *process, const struct baton_use *use, int enters) {
+  struct baton_policy_of_call policy;
+  char title[BATON_TITLE], of_waiter[BATON_TITLE], name[160];
+  if (was_warned_of(OF_WHAT_IT_USES, use->function)) return;
+  if (!baton_lua_policy_of_call(use->function, &policy)) return;
+  baton_lua_title(use->process, title);
+  baton_lua_title(process, of_waiter);
+  process->vm->in_report++;
+  lua_unlock(L);
+  baton_lua_name_frame(use->L, use->ci, name, sizeof name);
+  lua_lock(L);
+  process->vm->in_report--;
+  lua_unlock(L);
+  if (enters)
+    baton_lua_warn("baton: warning: %s: %s of the module '%s' has called back, and kept %s waiting "
+                   "for a second, which now calls the module beside it. If the function is an "
+                   "event loop, say so: process.concurrent('%s', 'loop'). Else let others wait "
+                   "until it has returned: process.concurrent('%s', 'exclusive').\n",
+        title, name, policy.module, of_waiter, policy.module, policy.module);
+  else
+    baton_lua_warn("baton: warning: %s: %s of the module '%s' has kept %s waiting for a second: "
+                   "one call at a time may use what it uses, callbacks included. Make the call "
+                   "shorter, or give each process an object of its own.%s%s%s\n",
+        title, name, policy.module, of_waiter,
+        policy.is_declared ? " If the function is an event loop, say so: process.concurrent('" : "",
+        policy.is_declared ? policy.module : "", policy.is_declared ? "', 'loop')." : "");
+  lua_lock(L);
 }
 
 void baton_lua_warn_of_foreign_state(const struct baton_process *process) {

@@ -173,17 +173,6 @@ int baton_lua_never_waits(lua_CFunction function) {
 ** Frames
 ** ======================================================= */
 
-/*
-** What a walk found in a frame and below it, kept in two bits of its `callstatus` that Lua does not
-** use. Lua resets them for each call, and nothing below a frame changes while it exists. So each
-** frame is examined once, however deep the stack is at each switch.
-*/
-#define FRAMES_ALL_OURS (1 << 14)
-#define FRAMES_SOME_FOREIGN (1 << 15)
-#define FRAMES_WALKED (FRAMES_ALL_OURS | FRAMES_SOME_FOREIGN)
-_Static_assert(CIST_LEQ < FRAMES_ALL_OURS && sizeof(((CallInfo *)0)->callstatus) == 2,
-    "the two bits are free");
-
 static int has_foreign_frames(lua_State *L) {
   CallInfo *ci, *walked;
   int found = FRAMES_ALL_OURS;
@@ -193,7 +182,7 @@ static int has_foreign_frames(lua_State *L) {
         (function = baton_lua_function_of(ci)) != NULL && !baton_lua_is_ours(function))
       ci->callstatus |= FRAMES_SOME_FOREIGN;
     if (ci->callstatus & FRAMES_WALKED) {
-      found = ci->callstatus & FRAMES_WALKED;
+      found = ci->callstatus & FRAMES_SOME_FOREIGN ? FRAMES_SOME_FOREIGN : FRAMES_ALL_OURS;
       break;
     }
   }
@@ -260,15 +249,19 @@ void *baton_lua_object_of_running_call(struct baton_process *process, lua_State 
 
 /* Writes the name under which a loaded module has the function, as Lua's messages give it. At most
    `size` bytes. */
-void baton_lua_name_function(lua_State *L, char *text, size_t size) {
+void baton_lua_name_frame(lua_State *L, CallInfo *ci, char *text, size_t size) {
   lua_Debug ar;
   memset(&ar, 0, sizeof ar);
-  ar.i_ci = L->ci;
+  ar.i_ci = ci;
   ar.name = NULL;
   if (lua_getinfo(L, "n", &ar) && ar.name != NULL)
     snprintf(text, size, "'%s'", ar.name);
   else
-    snprintf(text, size, "a C function at %p", (void *)(size_t)baton_lua_function_of(L->ci));
+    snprintf(text, size, "a C function at %p", (void *)(size_t)baton_lua_function_of(ci));
+}
+
+void baton_lua_name_function(lua_State *L, char *text, size_t size) {
+  baton_lua_name_frame(L, L->ci, text, size);
 }
 
 /* Called before each call of a C function while `baton_calls_watched`. Inside the VM. */
@@ -276,14 +269,18 @@ void baton_lua_before_call(lua_State *L, lua_CFunction function) {
   struct baton_process *process;
   if (baton_lua_is_ours(function)) return; /* io/files.c waits for its files */
   process = baton_lua_running(L);
-  if (process != NULL) baton_seam_hooks.before_foreign_call(L, process, function);
+  if (process == NULL) return;
+  process->is_before_call = 1;
+  baton_seam_hooks.before_foreign_call(L, process, function);
+  process->is_before_call = 0;
 }
 
 /* Called when it has returned. Inside the VM. */
 void baton_lua_after_call(lua_State *L) {
   struct baton_process *process = baton_lua_running(L);
-  if (process != NULL && process->turns_taken != NULL)
-    baton_seam_hooks.after_foreign_call(L, process);
+  if (process == NULL) return;
+  if (process->uses != NULL) baton_lua_call_returns(process, L);
+  if (process->turns_taken != NULL) baton_seam_hooks.after_foreign_call(L, process);
 }
 
 /* }====================================================== */

@@ -38,14 +38,21 @@ int baton_lua_modules_keep_threads(void);
 /* frames.c */
 /* What the seam calls in the folders above. Installed before there is a Lua state. No hook is on a
    fast path. */
+struct baton_use_list;
 struct baton_seam_hooks {
   /* Whether the running C function may give way in its middle. Returns 0 for no, 1 for yes, on its
      thread, and 2 for yes, but others then run on other threads. `object` becomes what no other
-     call may use meanwhile. Inside the VM. */
+     call may use until this one calls back, or NULL. Inside the VM. */
   int (*may_give_way)(struct baton_process *process, void **object);
-  /* What no other call may use beside the call of `function` that `L` is in, or NULL. Inside the
-     VM. */
+  /* What the call of `function` that `L` is in uses until it calls back, or NULL. Inside the VM. */
   void *(*object_of_call)(struct baton_process *process, lua_State *L, lua_CFunction function);
+  /* Calls baton_lua_keep_in_use for each object that the call of `function` in this frame uses,
+     callbacks included. Inside the VM. */
+  void (*keep_used_by)(
+      lua_State *L, struct CallInfo *ci, lua_CFunction function, struct baton_use_list *list);
+  /* The connection that belongs to a new userdata, since a call about the connection makes it; or
+     NULL. Inside the VM. */
+  void *(*connection_of_new)(lua_State *L);
   /* Called before each call of a foreign function while `baton_calls_watched`. Inside the VM. */
   void (*before_foreign_call)(
       lua_State *L, struct baton_process *process, lua_CFunction function);
@@ -124,6 +131,8 @@ int baton_lua_has_foreign_frames(struct baton_process *process);
 /* Writes the name of the C function that runs on `L`, as Lua's messages give it. At most `size`
    bytes. */
 void baton_lua_name_function(lua_State *L, char *text, size_t size);
+/* The same for the function of a frame. */
+void baton_lua_name_frame(lua_State *L, struct CallInfo *ci, char *text, size_t size);
 /* Notes whether foreign frames lie above the C function that runs on `L`. Inside the VM. */
 void baton_lua_mark_frame(lua_State *L, int is_foreign);
 
@@ -216,7 +225,26 @@ void baton_lua_use_begins(struct baton_use *use, struct baton_process *process, 
 void baton_lua_use_ends(struct baton_use *use);
 /* Whether another process's call uses `object`. If so, a call with this object must wait. */
 int baton_lua_is_busy(const struct baton_process *asker, const void *object);
+/* Such a use, or NULL. */
+struct baton_use *baton_lua_use_of(const struct baton_process *asker, const void *object);
 void baton_lua_forget_objects(struct baton_lua_vm *vm);
+/* Others begin to run beside the process's calls of modules: what the calls use is in use. Inside
+   the VM, or on the monitor's thread while it owns the VM. */
+void baton_lua_keep_calls_in_use(struct baton_process *process);
+/* Where a call's uses are added; the process's. */
+struct baton_use_list {
+  struct baton_process *process;
+  struct baton_use **end;
+};
+/* Adds an object that the call in this frame uses. Returns 0 without memory. */
+int baton_lua_keep_in_use(
+    struct baton_use_list *list, lua_State *L, struct CallInfo *ci, void *object);
+/* Drops uses of calls that an error has ended. Inside the VM. */
+void baton_lua_settle_uses(struct baton_process *process);
+/* Lets others use what the call of this use does. */
+void baton_lua_give_up_uses(const struct baton_use *use);
+/* The process has ended. Inside the VM. */
+void baton_lua_forget_uses(struct baton_process *process);
 
 /* }====================================================== */
 
@@ -244,11 +272,18 @@ void baton_lua_simulate(uint64_t seed, void (*failed)(int status));
 /* Counts a step of a simulated run. Returns nonzero if a safepoint is due. Inside the VM. */
 int baton_lua_count_step(struct baton_lua_vm *vm);
 
-/* objects_in_use.c */
-/* The number of retaken calls with an object, plus the number of VMs with too few threads */
+/* objects_in_use.c. Both inside the VM, of a process with `uses`. */
+void baton_lua_call_returns(struct baton_process *process, lua_State *L);
+/* `L` throws an error, or yields. */
+void baton_lua_calls_are_cut(struct baton_process *process, lua_State *L, int yields);
+/* The number of objects in use, plus the number of VMs with too few threads */
 extern __attribute__((visibility("hidden"))) int baton_calls_watched;
 
 /* }====================================================== */
+
+/* wrapped.c. Whether a module for databases is loaded, whose userdata belong to connections.
+   Atomic. Written before the module makes any, and never cleared. */
+extern __attribute__((visibility("hidden"))) int baton_connections_are_known;
 
 /* wrapped.c. The function `__index` of handles of processes, or NULL. Its first upvalue is a table
    of methods, which are found without a call of it. */

@@ -95,6 +95,19 @@ static inline int baton_lua_is_in_executable(lua_CFunction function) {
   return address >= __ehdr_start && address < etext;
 }
 
+/*
+** What a walk found in a frame and below it, kept in two bits of its `callstatus` that Lua does not
+** use. Lua resets them for each call, and nothing below a frame changes while it exists. So each
+** frame is examined once, however deep the stack is at each switch.
+*/
+#define FRAMES_ALL_OURS (1 << 14)
+#define FRAMES_SOME_FOREIGN (1 << 15)
+#define FRAMES_WALKED (FRAMES_ALL_OURS | FRAMES_SOME_FOREIGN)
+/* Some are foreign, and what their calls use is in use (objects_in_use.c). */
+#define FRAMES_FOUND FRAMES_WALKED
+_Static_assert(CIST_LEQ < FRAMES_ALL_OURS && sizeof(((CallInfo *)0)->callstatus) == 2,
+    "the two bits are free");
+
 /* Whether the function is Lua's, the guest's or the command line's. */
 static inline int baton_lua_is_ours(lua_CFunction function) {
   if (!baton_lua_is_in_executable(function)) return 0;

@@ -151,11 +151,13 @@ static void unwind(struct baton_process *process, const void *where) {
     baton_lua_request_safepoint(process);
 }
 
-struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c) {
+struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c, int yields) {
   struct baton_process *process = baton_lua_running(L);
   uintptr_t where = (uintptr_t)c;
   lua_State *base;
   if (process == NULL || process->stack_high == 0) return c;
+  process->is_before_call = 0;
+  if (l_unlikely(process->uses != NULL)) baton_lua_calls_are_cut(process, L, yields);
   if (where >= process->stack_low && where < process->stack_high) {
     unwind(process, c);
     return c;

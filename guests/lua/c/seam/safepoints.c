@@ -214,6 +214,7 @@ static int give_way_in_call(lua_State *L, struct baton_process *process) {
     return 1;
   }
   baton_lua_use_begins(&process->use, process, object);
+  baton_lua_keep_calls_in_use(process);
   begin_outstanding(process);
   process->pinned = 1;
   baton_safepoint_in_call(process->vm->executor);
@@ -316,6 +317,7 @@ static inline void keep_errno(struct baton_process *from) {
   if (l_unlikely(from->errno_kept)) { /* other C code than the process's base is on its stack */
     from->saved_errno = errno;
     update_pin(from);
+    if (from->pinned) baton_lua_keep_calls_in_use(from);
   }
 }
 

@@ -16,7 +16,8 @@
 **                debugger. lua_pushthread notes that the program may
 **                know a process's thread. Three functions that do not lock now lock. lua_setwarnf
 **                may be called inside. lua_gc gives memory back to the system after a large full
-**                collection. luaV_finishget is called as in lvm.c.
+**                collection. luaV_finishget is called as in lvm.c. A userdata that a call about a
+**                database connection makes notes the connection.
 **   lstate.c     lua_close, which never unlocks, leaves the gate as it found it. A coroutine that
 **                is being closed is noted. In a simulated run, the hash seed is the run's.
 **   lfunc.c      Calls of __close methods are marked.
@@ -125,11 +126,13 @@ void baton_lua_after_call(struct lua_State *L);
 #define luai_threadyield(L) ((void)0)
 
 /* The handler for an error: `c`, or the current process's base if `c` is on another C stack. */
-struct lua_longjmp *baton_lua_throw_target(struct lua_State *L, struct lua_longjmp *c);
+struct lua_longjmp *baton_lua_throw_target(
+    struct lua_State *L, struct lua_longjmp *c, int yields);
 
 #define LUAI_THROW(L, c)                                                       \
   do {                                                                         \
-    struct lua_longjmp *baton_target_ = baton_lua_throw_target(L, c);          \
+    struct lua_longjmp *baton_target_ =                                       \
+        baton_lua_throw_target(L, c, (c)->status == LUA_YIELD);                \
     if (baton_target_ != (c)) {                                                \
       baton_target_->status = (c)->status;                                     \
       (c)->status = LUA_OK;                                                    \
@@ -182,6 +185,11 @@ void baton_lua_pass_trap(struct lua_State *L);
 #define lua_gc baton_stock_gc
 #define lua_pushthread baton_stock_pushthread
 #define luaD_protectedparser baton_load_chunk
+/* The call gives `L`; the declaration gives `lua_State *L`, and stays. */
+#define luaS_newudata(first, size, values) BATON_NEWUDATA_##first, size, values)
+#define BATON_NEWUDATA_L baton_lua_new_udata(L
+#define BATON_NEWUDATA_lua_State luaS_newudata(lua_State
+struct Udata *baton_lua_new_udata(struct lua_State *L, size_t size, int values);
 #endif
 
 #if defined(BATON_IN_LFUNC)

@@ -268,6 +268,22 @@ LUALIB_API void luaL_unref(lua_State *L, int index, int reference) {
   lua_unlock(L);
 }
 
+int baton_connections_are_known;
+
+/* Replaces luaS_newudata in lapi.c. What a call about a database connection makes has one more user
+   value than the program sees: the connection's address. */
+LUAI_FUNC Udata *baton_lua_new_udata(lua_State *L, size_t size, int values) {
+  void *connection;
+  Udata *userdata;
+  /* Relaxed: the module's first call sees what its loading wrote. */
+  if (l_likely(!__atomic_load_n(&baton_connections_are_known, __ATOMIC_RELAXED)) ||
+      (connection = baton_seam_hooks.connection_of_new(L)) == NULL)
+    return luaS_newudata(L, size, values);
+  userdata = luaS_newudata(L, size, values + 1);
+  setpvalue(&userdata->uv[values].uv, connection);
+  return userdata;
+}
+
 /* A full collection that freed this much returns memory to the system. */
 #define TRIM_FROM 2048 /* KiB */
 

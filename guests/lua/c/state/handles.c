@@ -322,6 +322,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
   process->foreign_states = 0;
   process->retaken = 0;
   process->use.object = NULL;
+  process->uses = NULL;
   process->waiting_for = NULL;
   if (process != process->vm->main_process)
     forget_killed(process);
@@ -331,6 +332,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
 
 /* Ends the record's life. Called last by the process, inside the VM. */
 void baton_lua_end_record(struct baton_process *process) {
+  baton_lua_forget_uses(process);
   end_thread(process);
   process->last = baton_end(process->vm->executor);
   process->sched_id = 0;

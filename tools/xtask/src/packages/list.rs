@@ -109,6 +109,10 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
         Probe::File("/usr/share/doc/libsasl2-modules/copyright"),
     ),
     beside_modules(
+        "odbc-postgresql",
+        Probe::File("/usr/share/doc/odbc-postgresql/copyright"),
+    ),
+    beside_modules(
         "libsqliteodbc",
         Probe::File("/usr/share/doc/libsqliteodbc/copyright"),
     ),

@@ -1,4 +1,5 @@
--- A key and a certificate signed by itself, made by luaossl, as files in `dir`.
+-- A key (of this kind, or else of an elliptic curve) and a certificate signed by itself, made by
+-- luaossl, as files in `dir`.
 local pkey = require "openssl.pkey"
 local x509 = require "openssl.x509"
 local name = require "openssl.x509.name"
@@ -10,8 +11,8 @@ local function write(path, text)
   assert(file:close())
 end
 
-return function(dir)
-  local key = pkey.new { type = "EC", curve = "prime256v1" }
+return function(dir, kind)
+  local key = pkey.new(kind or { type = "EC", curve = "prime256v1" })
   local subject = name.new()
   subject:add("CN", "localhost")
   local certificate = x509.new()

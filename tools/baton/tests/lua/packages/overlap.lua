@@ -65,12 +65,20 @@ function cases.sqlite()
   end)
   assert(tonumber(count) == 3000000, count)
   assert(ticks > 5, ticks)
-  -- The module allows one call at a time. The second one waits, and is correct all the same.
-  local long = process.spawn(function() return (assert(connection:execute(LONG_QUERY)):fetch()) end)
-  local short = process.spawn(function() return (assert(other:execute "select 42"):fetch()) end)
-  local _, of_long = long:join()
-  local _, of_short = short:join()
-  assert(tonumber(of_long) == 3000000 and tonumber(of_short) == 42)
+  -- One call at a time is about a connection, with its cursors. A call about another one overlaps.
+  local function query(one, text)
+    return function() return tonumber((assert(one:execute(text)):fetch())) end
+  end
+  local cursor = assert(connection:execute "select 1 union select 2")
+  local long = process.spawn(query(connection, LONG_QUERY))
+  repeat process.sleep(0.001) until long:status() == "foreign"
+  local short = process.spawn(query(other, "select 42"))
+  assert(select(2, short:join()) == 42)
+  assert(long:status() == "foreign", "the other connection has waited")
+  local same = process.spawn(function() return tonumber((cursor:fetch())) end)
+  repeat process.sleep(0.001) until same:status() == "waiting" or long:status() ~= "foreign"
+  assert(select(2, long:join()) == 3000000)
+  assert(select(2, same:join()) == 1)
 end
 
 -- Waits until the process waits for a socket.
@@ -277,6 +285,123 @@ function cases.documents()
     all_are_right(works)
   end)
   assert(ticks > 5, ticks)
+end
+
+-- One parser is fed by several processes, whose callbacks wait. Calls come one at a time.
+function cases.one_parser()
+  local lxp = require "lxp"
+  local starts, ends, inside, most = 0, 0, 0, 0
+  local parser = lxp.new {
+    StartElement = function()
+      inside = inside + 1
+      most = math.max(most, inside)
+      process.sleep(0.0003)
+      inside = inside - 1
+      starts = starts + 1
+    end,
+    EndElement = function()
+      process.yield()
+      ends = ends + 1
+    end,
+  }
+  assert(parser:parse "<list>")
+  local works = {}
+  for i = 1, 6 do
+    works[i] = process.spawn(function()
+      for _ = 1, 10 do assert(parser:parse "<item>text</item><item/>") end
+      return true
+    end)
+  end
+  all_are_right(works)
+  assert(parser:parse "</list>")
+  assert(parser:parse())
+  parser:close()
+  assert(starts == 121 and ends == 121, starts .. " and " .. ends)
+  assert(most == 1, most)
+end
+
+-- A grammar does not change, so others may match it while a callback waits.
+function cases.one_grammar()
+  local lpeg = require "lpeg"
+  local entered = process.event()
+  local grammar = lpeg.Cmt(lpeg.P(1), function(text, position)
+    if text == "a" then entered:wait() end
+    return position
+  end)
+  local one = process.spawn(function() return grammar:match "a" == 2 end)
+  await(one)
+  assert(grammar:match "b" == 2)
+  entered:set()
+  all_are_right { one }
+end
+
+-- RFC 7919's group of 2048 bits
+local DH_PARAMETERS = [[
+-----BEGIN DH PARAMETERS-----
+MIIBCAKCAQEA//////////+t+FRYortKmq/cViAnPTzx2LnFg84tNpWp4TZBFGQz
++8yTnc4kmz75fS/jY2MMddj2gbICrsRhetPfHtXV/WVhJDP1H18GbtCFY2VVPe0a
+87VXE15/V8k1mE8McODmi3fipona8+/och3xWKE2rec1MKzKT0g6eXq8CrGCsyT7
+YdEIqUuyyOP7uWrat2DX9GgdT0Kj3jlN9K5W7edjcrsZCwenyO4KbXCeAvzhzffi
+7MA0BM0oNC9hkXL+nOmFg/+OTxIy7vKBg8P+OxtMb61zO7X8vC7CIAXFjvGDfRaD
+ssbzSibBsu/6iGtCOGEoXJf//////////wIBAg==
+-----END DH PARAMETERS-----
+]]
+
+-- LuaSec calls two functions during a handshake, and both wait. The context has the state of the
+-- handshake in progress, so handshakes come one at a time.
+function cases.handshakes()
+  local socket, ssl = require "socket", require "ssl"
+  local directory = os.getenv "SCRATCH"
+  dofile((arg[0]:gsub("[^/]*$", "")) .. "certificate.lua")(directory, { type = "RSA", bits = 2048 })
+  local called = 0
+  local context = assert(ssl.newcontext {
+    mode = "server",
+    protocol = "tlsv1_2",
+    key = directory .. "/key.pem",
+    certificate = directory .. "/certificate.pem",
+    ciphers = "DHE-RSA-AES256-GCM-SHA384",
+    dhparam = function()
+      process.sleep(0.002)
+      called = called + 1
+      return DH_PARAMETERS
+    end,
+    alpn = function(offered)
+      process.sleep(0.001)
+      return offered[1]
+    end,
+  })
+  local listener = assert(socket.bind("127.0.0.1", 0, 64))
+  local host, port = listener:getsockname()
+  local clients, servers, listening = {}, {}, process.event()
+  for i = 1, 8 do
+    clients[i] = process.spawn(function()
+      local connection = assert(ssl.wrap(assert(socket.connect(host, port)), {
+        mode = "client",
+        protocol = "tlsv1_2",
+        verify = "none",
+        alpn = { "protocol" .. i },
+      }))
+      assert(connection:dohandshake())
+      local chosen = connection:getalpn()
+      connection:close()
+      return chosen == "protocol" .. i or tostring(chosen)
+    end)
+  end
+  for i = 1, #clients do
+    local accepted = assert(listener:accept())
+    servers[i] = process.spawn(function()
+      local connection = assert(ssl.wrap(accepted, context))
+      listening:wait()
+      assert(connection:dohandshake())
+      connection:receive "*l" -- until the other side closes
+      return true
+    end)
+  end
+  for _, server in ipairs(servers) do await(server) end
+  listening:set()
+  all_are_right(clients)
+  all_are_right(servers)
+  assert(called == #clients, called)
 end
 
 -- A checksum that processes share counts every update.
