@@ -2,7 +2,7 @@
 
 mod mock_guest;
 
-use baton_core::vm::Offloaded;
+use baton_core::vm::{HaltOutcome, Offloaded};
 use mock_guest::{Block, Life, Process, Running, await_event, start};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +35,7 @@ fn a_busy_vm_runs_no_further() {
             main.checkpoint()?;
         }
     });
-    assert!(running.vm.halt(PATIENCE, || {}));
+    assert_eq!(running.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
     let last = count.load(Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(count.load(Ordering::Relaxed), last);
@@ -48,7 +48,7 @@ fn an_idle_vm_ends_and_its_thread_with_it() {
         begins();
         main.sleep_until(baton_sys::clock::Instant::now() + Duration::from_secs(3600))
     });
-    assert!(running.vm.halt(PATIENCE, || {}));
+    assert_eq!(running.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
     running.finish();
 }
 
@@ -64,7 +64,7 @@ fn a_call_of_a_halted_vm_returns_to_nobody() {
         Ok(())
     });
     await_event("the call has begun", || block.has_begun());
-    assert!(running.vm.halt(PATIENCE, || {}));
+    assert_eq!(running.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
     block.end();
     std::thread::sleep(Duration::from_millis(20));
     assert!(!has_gone_on.load(Ordering::Acquire));
@@ -79,7 +79,8 @@ fn a_vm_without_safepoints_is_not_halted_and_goes_on() {
         while !flag.load(Ordering::Acquire) {}
         main.yield_now()
     });
-    assert!(!running.vm.halt(Duration::from_millis(20), || {}));
+    let outcome = running.vm.halt(Duration::from_millis(20), || {});
+    assert_eq!(outcome, HaltOutcome::GoesOn);
     may_end.store(true, Ordering::Release);
     running.finish();
 }
@@ -105,7 +106,7 @@ fn vms_are_halted_in_every_state_many_times() {
             },
         );
         std::thread::sleep(Duration::from_micros(round % 10 * 100));
-        assert!(running.vm.halt(PATIENCE, || {}));
+        assert_eq!(running.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
     }
 }
 
@@ -135,8 +136,32 @@ fn a_vm_that_abandons_calls_ends_at_a_safepoint_with_its_thread() {
         begins();
         main.spin_until(|| false)
     });
-    assert!(running.vm.halt(PATIENCE, || {}));
+    assert_eq!(running.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
     goes_whole(running);
+}
+
+#[test]
+fn only_calls_in_progress_are_counted() {
+    let (block, call) = Block::new();
+    let running = abandoning(move |main, begins| {
+        begins();
+        main.foreign(call)
+    });
+    await_event("the call has begun", || block.has_begun());
+    assert_eq!(running.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
+    assert_eq!(running.vm.calls_in_progress(), 1);
+    block.end();
+    await_event("it has returned", || running.vm.calls_in_progress() == 0);
+    goes_whole(running);
+
+    let computes = abandoning(|main, begins| {
+        begins();
+        main.spin_until(|| false)
+    });
+    assert_eq!(computes.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
+    assert_eq!(computes.vm.calls_in_progress(), 0);
+    assert_eq!(computes.vm.halt(PATIENCE, || {}), HaltOutcome::HadEnded);
+    goes_whole(computes);
 }
 
 #[test]
@@ -151,7 +176,7 @@ fn a_call_that_had_the_halted_vm_gives_its_thread_back() {
         Ok(())
     });
     await_event("the call has begun", || block.has_begun());
-    assert!(running.vm.halt(PATIENCE, || {}));
+    assert_eq!(running.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
     block.end();
     goes_whole(running);
     assert!(!has_gone_on.load(Ordering::Acquire));

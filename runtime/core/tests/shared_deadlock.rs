@@ -7,7 +7,7 @@ mod mock_guest;
 use baton_core::sched::{Deadline, WakeReason};
 use baton_core::shared::SharedChannel;
 use baton_core::shared::channel::Message;
-use baton_core::vm::{Sleeper, Vm};
+use baton_core::vm::{HaltOutcome, Sleeper, Vm, wake_from_outside};
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, Running, start};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -211,6 +211,47 @@ fn a_vm_that_has_not_started_yet_may_act_until_it_is_dropped() {
     drop(later); // it never will
     waits.finish();
     assert_eq!(deadlocks.load(Ordering::Relaxed), 1);
+}
+
+/// A VM that ends by itself while it is halted: two threads come to tell of the end, and the second
+/// one is done before the first.
+#[test]
+fn a_vm_may_act_until_its_end_has_been_told() {
+    let _alone = alone();
+    let patience = Duration::from_secs(60);
+    let deadlocks = Arc::new(AtomicU64::new(0));
+    let notes = channel();
+    let not_yet = not_yet();
+    let of_vm = Arc::clone(&notes);
+    let waits = start_closing(&deadlocks, [&notes, &notes], move |main| {
+        assert_eq!(receive(main, &of_vm), WakeReason::Closed);
+        Ok(())
+    });
+    let ends = start(|_| {}, |main| sleep(main, 3_600_000));
+    drop(not_yet);
+    let (begun, tells) = std::sync::mpsc::channel::<()>();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    let vm = Arc::clone(&ends.vm);
+    let first = std::thread::spawn(move || {
+        vm.halt(patience, || {
+            begun.send(()).expect("the test waits");
+            may_go_on.recv().expect("the test goes on");
+            wake_from_outside(notes.close(), || notes.pass_on());
+        })
+    });
+    tells.recv().expect("the first one tells of the end");
+    let second = ends.vm.halt(patience, || panic!("the end is told twice"));
+    assert_eq!(second, HaltOutcome::HadEnded);
+    for _ in 0..2 {
+        // Between two looks, it has checked for a deadlock.
+        waits.vm.look(patience, |_| ()).expect("it waits");
+    }
+    assert_eq!(deadlocks.load(Ordering::Relaxed), 0);
+    go_on.send(()).expect("the first one waits");
+    assert_eq!(first.join().expect("it has told"), HaltOutcome::Halted);
+    ends.finish();
+    waits.finish();
+    assert_eq!(deadlocks.load(Ordering::Relaxed), 0);
 }
 
 #[test]

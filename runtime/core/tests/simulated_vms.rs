@@ -6,7 +6,7 @@ mod mock_guest;
 use baton_core::sched::{Deadline, WakeReason};
 use baton_core::shared::SharedChannel;
 use baton_core::shared::channel::Message;
-use baton_core::vm::{Sleeper, StintRefused, Vm};
+use baton_core::vm::{HaltOutcome, Sleeper, StintRefused, Vm};
 use baton_sys::clock::Instant;
 use mock_guest::{Life, Process, hosted, run_with, start_beside};
 use std::cell::Cell;
@@ -129,7 +129,8 @@ fn lead(main: &Process, shared: &Shared) -> Vec<Receiver<()>> {
     assert_eq!(received.len() as u64, VMS * ROUNDS);
     let processes = halted.look(Duration::ZERO, |view| view.sched().iter().count());
     assert_eq!(processes, Ok(1));
-    assert!(halted.halt(Duration::ZERO, || {}) && halted.is_stopped());
+    assert_eq!(halted.halt(Duration::ZERO, || {}), HaltOutcome::Halted);
+    assert!(halted.is_stopped());
     let ended = Did(0, 0, Instant::now().as_nanos());
     shared.order.lock().expect("no process panics").push(ended);
     others.into_iter().map(|(_, ended)| ended).collect()

@@ -4,7 +4,7 @@
 mod mock_guest;
 
 use baton_core::sched::{Deadline, Readiness, SemaphoreId, SpawnOptions, WakeReason, Watch};
-use baton_core::vm::{Offloaded, StintEnd, StintRefused, Vm};
+use baton_core::vm::{HaltOutcome, Offloaded, StintEnd, StintRefused, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::poller::{Interest, readiness_now};
 use mock_guest::{Block, Finished, await_event, hosted, native_thread, run};
@@ -450,7 +450,7 @@ fn a_vm_that_its_host_drops_between_two_stints_goes_whole() {
 fn a_vm_that_is_halted_between_two_stints_has_ended() {
     let Finished { vm, .. } = hosted(|_| {}, |main| main.sleep_until(WITHOUT_LIMIT));
     assert!(matches!(stint(&vm, WITHOUT_LIMIT), StintEnd::Idle(_)));
-    assert!(vm.halt(Duration::from_secs(60), || {}));
+    assert_eq!(vm.halt(Duration::from_secs(60), || {}), HaltOutcome::Halted);
     assert_eq!(stint(&vm, WITHOUT_LIMIT), StintEnd::Ended);
 }
 

@@ -3,12 +3,12 @@
 //! | a VM beside the first one | its entry in the list | its record in the C half |
 //! |---|---|---|
 //! | is started (`start.rs`) | is made | is kept by its guest |
-//! | has ended, or is halted ([`baton_vms_halt`]) | is closing, then removed ([`has_ended`]) | is freed with its guest, when its last thread has gone: if it was halted, perhaps never |
+//! | has ended, or is halted ([`baton_vms_halt`]) | is removed ([`has_ended`]) | is freed with its guest, when its last thread has gone: if it was halted, perhaps never |
 //!
 //! The list's mutex is a leaf: whoever holds it takes no other lock.
 
 use crate::inside::{self, stacks};
-use baton_core::vm::Vm;
+use baton_core::vm::{HaltOutcome, Vm};
 use baton_sys::forking::{Child, ForkMutex};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -73,18 +73,12 @@ impl Beside {
 struct ListedVm {
     vm: Arc<Vm>,
     beside: Arc<Beside>,
-    /// It has ended, and a thread is closing what connects it with others.
-    is_closing: bool,
 }
 
 static LIST: ForkMutex<Vec<ListedVm>> = ForkMutex::new(Vec::new());
 
 pub(super) fn add(vm: Arc<Vm>, beside: Arc<Beside>) {
-    LIST.lock().push(ListedVm {
-        vm,
-        beside,
-        is_closing: false,
-    });
+    LIST.lock().push(ListedVm { vm, beside });
 }
 
 /// Removes a VM from the list.
@@ -98,20 +92,15 @@ pub(super) fn remove(id: u64) {
 }
 
 /// The VM has ended, or was halted: closes what connects it with others, and removes it from the
-/// list.
+/// list. Called once, by the thread that tells of the end.
 pub(super) fn has_ended(id: u64) {
     let record = {
-        let mut list = LIST.lock();
-        let ended = list
-            .iter_mut()
-            .find(|listed| listed.beside.id == id && !listed.is_closing);
-        ended.map(|ended| {
-            ended.is_closing = true;
-            ended.beside.record
-        })
+        let list = LIST.lock();
+        let ended = list.iter().find(|listed| listed.beside.id == id);
+        ended.map(|ended| ended.beside.record)
     };
     if let Some(record) = record {
-        // SAFETY: the entry holds the VM, and so its record. Only who marks it comes here.
+        // SAFETY: the entry holds the VM, and so its record. Only this thread removes it.
         unsafe { baton_vms_closes(record as *mut c_void) };
         remove(id);
     }
@@ -176,10 +165,11 @@ extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
         return 1;
     };
     let before = describe(&vm, &title);
-    if !vm.halt(Duration::from_nanos(nanoseconds), || has_ended(id)) {
-        return 0;
+    match vm.halt(Duration::from_nanos(nanoseconds), || has_ended(id)) {
+        HaltOutcome::GoesOn => return 0,
+        HaltOutcome::HadEnded => {}
+        HaltOutcome::Halted => warn_of_abandoned_calls(&vm, &title, &before),
     }
-    warn_of_abandoned_calls(&vm, &title, &before);
     1
 }
 
@@ -207,7 +197,7 @@ fn warn_of_abandoned_calls(vm: &Vm, title: &str, before: &str) {
 /// do not run while the program is torn down.
 pub(crate) fn halt_others(own: *const Vm) {
     for (vm, _) in all_others(own) {
-        vm.halt(PATIENCE_AT_END, || {});
+        let _ = vm.halt(PATIENCE_AT_END, || {});
     }
 }
 

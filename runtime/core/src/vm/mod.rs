@@ -131,6 +131,7 @@ mod switch;
 
 pub use api::shared::{SharedCase, Sleeper, wake_from_outside};
 pub use api::spawn::{LastAccount, SpawnError, Spawned};
+pub use ext::halting::HaltOutcome;
 pub use ext::look::{BegunLook, NoLook, Times, View};
 pub use ext::simulation::Steps;
 pub use ext::waker::{WakeAction, Waker};

@@ -6,15 +6,27 @@
 //!
 //! | where the owner is | what becomes of its thread |
 //! |---|---|
-//! | out in a call | the call goes on. At its end the thread sleeps for ever |
+//! | out in a call | the call goes on, as one that was retaken. At its end the thread's loop ends |
 //! | at a safepoint of a process | it sleeps for ever |
 //! | in its own loop, or idle | the loop ends |
 //! | in code that reaches no safepoint | the VM is not halted |
 //!
 //! If the VM abandons calls ([`Vm::abandon_calls_at_end`]), no thread sleeps for ever: it leaves
 //! the process's stack for its own loop, which ends.
+//!
+//! **The end is told once.** A VM may end by itself while another thread halts it. Whoever comes
+//! first tells the others ([`Vm::tell_of_end`]):
+//!
+//! | the end | edge | function |
+//! |---|---|---|
+//! | not told -> being told | the loop of home has ended, or nobody can run any more | [`Vm::run_and_then`], [`Vm::halt`] |
+//! | being told -> told | the function `then` has returned | the same thread |
+//!
+//! Until the end is told, the VM counts as one that may act. Who comes second does nothing: it
+//! knows that somebody tells of the end, not that this is done.
 
 use super::fork::{Asks, PATIENCE};
+use crate::vm::lock::state::{LockState, Outside};
 use crate::vm::{Inside, Vm};
 use baton_sys::clock::Instant;
 use std::sync::Arc;
@@ -28,6 +40,20 @@ pub(in crate::vm) struct Endings {
     abandons_calls: AtomicBool,
     /// It has ended as no process could ever run again.
     has_deadlocked: AtomicBool,
+    /// A thread tells others of the end, or has done so.
+    is_told: AtomicBool,
+}
+
+/// What has become of a VM that was to be halted.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HaltOutcome {
+    /// It is halted.
+    Halted,
+    /// It had ended by itself, or was halted before. Others may not have been told yet.
+    HadEnded,
+    /// It goes on: its owner did not come to a safepoint in time.
+    GoesOn,
 }
 
 impl Vm {
@@ -64,38 +90,79 @@ impl Inside<'_> {
 
 impl Vm {
     /// Stops the VM for good, from a thread that is none of its carriers. Its processes do not
-    /// unwind, and their memory stays. Gives up, and returns `false`, if the owner does not come to
-    /// a safepoint within `patience`. When nobody can run any more, calls `then`. Until that has
-    /// returned, the VM counts as one that may wake others. In a simulated run it is at a
-    /// safepoint, or idle, and its thread sleeps for ever.
-    pub fn halt(self: &Arc<Vm>, patience: Duration, then: impl FnOnce()) -> bool {
+    /// unwind, and their memory stays. Gives up if the owner does not come to a safepoint within
+    /// `patience`. When nobody can run any more, calls `then`, unless the VM has ended by itself.
+    /// Until that has returned, the VM counts as one that may wake others. In a simulated run it is
+    /// at a safepoint, or idle, and its thread sleeps for ever.
+    pub fn halt(self: &Arc<Vm>, patience: Duration, then: impl FnOnce()) -> HaltOutcome {
         if let Some(seat) = self.seat.get() {
             self.halt_in_turnstile(seat);
-            then();
-            self.runs_no_more();
-            return true;
+            self.tell_of_end(then);
+            return HaltOutcome::Halted;
         }
         let until = Instant::now() + patience;
         let mut asks = Asks::default();
         loop {
             if let Some(mut state) = self.try_with_nobody_inside(None, &mut asks) {
+                let had_ended = self.has_ended() && state.owner.is_none();
                 self.note_end();
+                self.note_halted_call(&mut state);
                 state.owner = None;
                 state.wake_all();
                 self.thawed.notify_all();
                 drop(state);
-                then();
-                self.runs_no_more();
-                return true;
+                self.tell_of_end(then);
+                return match had_ended {
+                    true => HaltOutcome::HadEnded,
+                    false => HaltOutcome::Halted,
+                };
             }
             if Instant::now() >= until {
                 let _state = self.lock_state();
                 // Relaxed: guarded by the mutex.
                 self.fork_waits.store(false, Ordering::Relaxed);
                 self.thawed.notify_all();
-                return false;
+                return HaltOutcome::GoesOn;
             }
             std::thread::sleep(PATIENCE);
+        }
+    }
+
+    /// Makes the call that had the halted VM like one that the VM was retaken from. The VM's mutex
+    /// is held, and nobody is inside.
+    fn note_halted_call(&self, state: &mut LockState) {
+        let Some(owner) = state.owner.filter(|_| state.owner_has_come) else {
+            return;
+        };
+        let gate = state.entry(owner).and_then(|entry| entry.gate);
+        if !gate.is_some_and(|gate| gate.value() & 1 == 1) {
+            return; // at a safepoint
+        }
+        let out = self.with_mutex_held(state, |inner, _| {
+            let process = inner.sched.current()?;
+            let fiber = inner.context(process).fiber?;
+            Some(Outside { process, fiber })
+        });
+        if let Some(entry) = state.entry(owner) {
+            entry.out = out;
+        }
+    }
+
+    /// How many calls of the VM go on: for a VM that has ended, how many of its threads cannot end
+    /// yet.
+    pub fn calls_in_progress(&self) -> usize {
+        let state = self.lock_state();
+        let entries = state.carriers.iter().flatten();
+        entries.filter(|entry| entry.out.is_some()).count()
+    }
+
+    /// Nobody runs the VM any more: tells others by `then`, if nobody has yet.
+    pub(in crate::vm) fn tell_of_end(self: &Arc<Vm>, then: impl FnOnce()) {
+        // Relaxed: it only chooses one of the threads that come here. What `then` uses is ordered
+        // by the VM's mutex.
+        if !self.endings.is_told.swap(true, Ordering::Relaxed) {
+            then();
+            self.runs_no_more();
         }
     }
 }

@@ -117,8 +117,10 @@ impl Vm {
         {
             let mut vms = VMS.lock();
             vms.changes += 1;
-            vms.running
-                .retain(|listed| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(self)));
+            // A VM that was halted before it began is not removed when it ends.
+            vms.running.retain(|listed| {
+                listed.strong_count() > 0 && !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(self))
+            });
         }
         have_one_look_again();
     }

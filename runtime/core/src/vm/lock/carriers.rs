@@ -80,8 +80,8 @@ impl Vm {
         self.run_and_then(|| {});
     }
 
-    /// As [`Vm::run`], and then calls `then`. Until that has returned, the VM counts as one that
-    /// may wake others: they are not deadlocked.
+    /// As [`Vm::run`], and then calls `then`, unless the VM was halted ([`Vm::halt`]). Until that
+    /// has returned, the VM counts as one that may wake others: they are not deadlocked.
     ///
     /// # Panics
     /// As [`Vm::run`].
@@ -104,8 +104,7 @@ impl Vm {
         let (_, stint) = self.carry(HOME);
         debug_assert_eq!(stint, None, "there is no host");
         self.monitor.remove(self);
-        then();
-        self.runs_no_more();
+        self.tell_of_end(then);
         if let Some(seat) = seat {
             seat.leave();
         }

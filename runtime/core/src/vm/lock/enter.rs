@@ -27,7 +27,6 @@ use crate::sched::CarrierId;
 use crate::trace::What;
 use crate::vm::{ForeignCall, HOME, Inside, Vm};
 use baton_sys::clock::Instant;
-use baton_sys::fiber::Fiber;
 use baton_sys::gate::{self, Claim, Take};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -142,7 +141,10 @@ impl ForeignCall<'_> {
         let Some(entry) = state.entry(me) else { return };
         let (out, base) = (entry.out.take(), entry.base);
         let Some(Outside { process, fiber }) = out else {
-            self.abandon(state, base);
+            // The VM was halted while the guest's hooks were out, on this thread's own loop.
+            drop(state);
+            vm.guest.departed();
+            sleep_for_ever();
         };
         let Some(base) = base else {
             crate::panics::broken("a thread without a loop came back")
@@ -160,30 +162,6 @@ impl ForeignCall<'_> {
         // The loop of this thread posts that the process came back. The owner of the VM continues
         // the process.
         self.wait_in_loop(fiber, base);
-    }
-}
-
-impl ForeignCall<'_> {
-    /// The VM was halted during this call, which had it.
-    #[cold]
-    fn abandon(&self, mut state: MutexGuard<'_, LockState>, base: Option<Fiber>) -> ! {
-        self.vm.guest.departed();
-        if self.vm.abandons_calls()
-            && let Some(base) = base
-        {
-            let fiber = self.vm.with_mutex_held(&mut state, |inner, _| {
-                let process = inner.sched.current()?;
-                inner.context(process).fiber
-            });
-            drop(state);
-            if let Some(fiber) = fiber {
-                // The loop ends, and so does the thread, or the run.
-                self.wait_in_loop(fiber, base);
-            }
-        } else {
-            drop(state);
-        }
-        sleep_for_ever()
     }
 }
 

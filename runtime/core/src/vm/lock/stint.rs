@@ -295,7 +295,7 @@ impl Vm {
             // Relaxed: as in `run_until`.
             self.host.due.store(u64::MAX, Ordering::Relaxed);
             self.monitor.remove(self);
-            self.runs_no_more();
+            self.tell_of_end(|| {});
         }
     }
 
