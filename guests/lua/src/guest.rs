@@ -13,6 +13,7 @@ use baton_observe::observer;
 use baton_observe::quit::{self, By, Left};
 use baton_sys::activity::threads_of_this_program;
 use baton_sys::forking::Child;
+use baton_sys::{gate, thread};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -34,6 +35,7 @@ unsafe extern "C" {
     fn baton_lua_switch_hook(from: *mut c_void, to: *mut c_void);
     fn baton_lua_exit_status(vm: *const c_void) -> c_int;
     fn baton_lua_free_vm(vm: *mut c_void);
+    fn baton_lua_has_heap(vm: *const c_void) -> c_int;
     fn baton_ffi_may_wake(vm: *const c_void) -> c_int;
     fn baton_ffi_threads(vm: *const c_void) -> c_int;
     fn baton_lua_post_notice(text: *const c_char, size: usize);
@@ -170,10 +172,25 @@ pub(crate) unsafe fn set_executor(record: *mut c_void, vm: &Arc<Vm>) {
 }
 
 impl Drop for LuaGuest {
+    /// Frees the record, and the heap of a VM that was halted. The last reference to a VM may be
+    /// dropped by a thread of another one, where no other heap is touched.
     fn drop(&mut self) {
-        if !self.is_programs() {
-            // SAFETY: the VM is gone, and with it each of its threads.
-            unsafe { baton_lua_free_vm(pointer(self.record)) };
+        if self.is_programs() {
+            return;
+        }
+        let record = self.record;
+        let free = move || {
+            // SAFETY: the VM is gone, and with it each of its threads. If there is a heap, this
+            // thread is a carrier of no VM.
+            unsafe { baton_lua_free_vm(pointer(record)) };
+        };
+        // SAFETY: as above.
+        let has_heap = unsafe { baton_lua_has_heap(pointer(record)) } != 0;
+        if has_heap && gate::here().carrier().is_some() {
+            // Without room for a thread, the heap stays.
+            let _ = thread::start_helper("freeing", free);
+        } else {
+            free();
         }
     }
 }

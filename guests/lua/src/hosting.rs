@@ -379,7 +379,7 @@ unsafe extern "C" fn baton_host_end(host: *mut Host) {
 extern "C" fn baton_host_halt_vms(host: &Host) {
     // Relaxed: a count.
     if HOSTS.load(Ordering::Relaxed) == 1 {
-        crate::vms::list::halt_others(Arc::as_ptr(&host.vm));
+        crate::vms::list::end_others(Arc::as_ptr(&host.vm));
     }
 }
 

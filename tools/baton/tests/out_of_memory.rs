@@ -5,7 +5,7 @@
 
 mod harness;
 
-use harness::{Run, baton_path};
+use harness::{Outcome, Run, baton_path};
 use std::path::Path;
 
 /// Runs `out_of_memory.lua` with a limit on its address space, in KiB.
@@ -81,6 +81,58 @@ fn finalizers_get_what_little_memory_is_left() {
     // With some of these limits, less is left than the runtime's reserve needs.
     for limit in (75_000..76_400).step_by(40) {
         fills_memory("library", limit);
+    }
+}
+
+/// A run in which one call of malloc fails, if it is given.
+fn with_failing_malloc(failing: Option<u64>, code: &str) -> Outcome {
+    let preloaded = harness::modules::dir().join("failing_malloc.so");
+    let run = harness::baton().env("LD_PRELOAD", preloaded).code(code);
+    match failing {
+        Some(call) => run.env("FAIL_AT", call.to_string()).run(),
+        None => run.env("SHOW_CALLS", "1").run(),
+    }
+}
+
+/// How many calls of malloc a run makes.
+fn calls_of(code: &str) -> u64 {
+    let outcome = with_failing_malloc(None, code);
+    let calls = outcome.succeeds().stderr.trim().parse();
+    calls.expect("the preloaded library writes a number")
+}
+
+/// The program ends, whichever call fails. A program that hangs is ended by the harness, and that
+/// fails.
+#[test]
+#[cfg(target_env = "gnu")]
+fn a_program_ends_if_one_allocation_of_its_start_fails() {
+    let code = "print 'began'";
+    for call in 1..=calls_of(code).min(160) {
+        let outcome = with_failing_malloc(Some(call), code);
+        assert!(
+            outcome.stdout == "began\n" || !outcome.status.success(),
+            "call {call} fails: {outcome}"
+        );
+    }
+}
+
+#[test]
+#[cfg(target_env = "gnu")]
+fn a_vm_begins_or_its_start_is_refused_if_one_allocation_fails() {
+    let module = "local vm = require 'baton.vm' io.stdout:setvbuf 'no'";
+    let code = format!(
+        "{module}
+         local w, why = vm.spawn({{ quiet = true }}, function() end)
+         if w then w:join() end
+         print('began', w ~= nil or why)"
+    );
+    // Steps that share no factor with what the start repeats.
+    for call in (calls_of(module)..=calls_of(&code)).step_by(41) {
+        let outcome = with_failing_malloc(Some(call), &code);
+        assert!(
+            outcome.stdout.starts_with("began\t") || !outcome.status.success(),
+            "call {call} fails: {outcome}"
+        );
     }
 }
 

@@ -66,6 +66,15 @@ cases! {
         two_hundred_vms_are_killed_in_every_moment,
         nothing_is_left_of_five_hundred_vms,
         what_vms_have_sent_is_freed_when_it_was_received;
+    mod halted from "vms/halted.lua":
+        nothing_is_left_of_vms_that_sleep_in_a_close_variable,
+        nothing_is_left_of_vms_that_compute_in_a_close_variable,
+        nothing_is_left_of_vms_that_compute_in_a_critical_section,
+        nothing_is_left_of_vms_that_compute_in_a_finalizer,
+        nothing_is_left_of_vms_that_compute_in_a_finalizer_at_their_end,
+        nothing_is_left_of_a_buffer_that_the_library_was_filling,
+        nothing_is_left_of_vms_that_end_just_as_their_grace_does,
+        what_is_shared_with_a_halted_vm_stays;
     mod workers from "vms/workers.lua":
         a_map_gives_the_results_in_order,
         an_unordered_map_gives_each_result_once,

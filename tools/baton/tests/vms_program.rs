@@ -189,6 +189,63 @@ fn a_vm_that_does_not_end_in_its_grace_is_halted() {
         .complained("process 1 'main'");
 }
 
+/// The second process of the halted VM computes, so that its call is retaken before the halt.
+const HALTS_IN_CALLS: &str = "local ffi = require 'baton.ffi'
+     ffi.cdef 'int pipe(int *); long read(int, void *, unsigned long); int close(int);
+               long write(int, const void *, unsigned long);'
+     local function halt_in_a_call(computes)
+       local ends = ffi.new 'int[2]'
+       assert(ffi.C.pipe(ends) == 0)
+       local ready = vm.channel(1)
+       local w = vm.spawn({ quiet = true, name = 'reader' }, function(ready, descriptor, computes)
+         local process, ffi = require 'baton.process', require 'baton.ffi'
+         ffi.cdef 'long read(int, void *, unsigned long);'
+         local held, byte = ('x'):rep(100000), ffi.new 'char[1]'
+         process.spawn(function()
+           if not computes then return ready:send(1) end
+           local sent = ready:send(1)
+           while held do end
+         end)
+         process.yield()
+         ffi.C.read(descriptor, byte, 1)
+         while held do end
+       end, ready, ends[0], computes)
+       ready:receive()
+       w:kill('enough', 0.05)
+       assert(w:join(30) == false)
+       return function()
+         ffi.C.write(ends[1], 'x', 1)
+         return ends
+       end
+     end
+     local function count(what)
+       for line in io.lines '/proc/self/status' do
+         local number = line:match('^' .. what .. ':%s*(%d+)')
+         if number then return tonumber(number) end
+       end
+     end\n";
+
+#[test]
+fn calls_of_halted_vms_give_their_threads_and_heaps_back_when_they_return() {
+    for computes in [false, true] {
+        let outcome = run(&format!(
+            "{HALTS_IN_CALLS}
+             local before, lets_return = count 'Threads', {{}}
+             for i = 1, 11 do lets_return[i] = halt_in_a_call({computes}) end
+             assert(count 'Threads' >= before + 11)
+             for i = 1, 11 do lets_return[i]() end
+             -- the first VM may have some more by now
+             while count 'Threads' > before + 3 do process.sleep(0.001) end
+             print 'all threads have ended'"
+        ));
+        outcome
+            .succeeds()
+            .wrote("all threads have ended\n")
+            .complained("VM 'reader' was halted after its grace")
+            .complained("(1 now, 11 in all VMs) until they do. The heap has ");
+    }
+}
+
 #[test]
 fn signals_are_refused_to_a_vm_that_is_not_the_first() {
     run("local w = vm.spawn({ quiet = true }, function()

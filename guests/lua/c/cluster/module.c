@@ -257,6 +257,7 @@ int baton_lua_open_cluster(lua_State *L) {
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "__metatable");
     baton_lua_note_quick_finalizer(end);
+    baton_lua_note_giving_finalizer(end);
   }
   lua_pop(L, 1);
   baton_lua_note_function_that_gives_way(baton_cluster_unpack);

@@ -472,6 +472,8 @@ void baton_copying_functions(lua_State *L) {
       {"class", baton_copy_class}, {"freeze", freeze}, {"thaw", thaw}, {NULL, NULL}};
   if (baton_lua_index_sealed.seal == NULL) { /* there is only one VM yet */
     baton_lua_note_quick_finalizer(collect_holder);
+    baton_lua_note_giving_finalizer(collect_holder);
+    baton_lua_note_giving_finalizer(collect_guard);
     baton_lua_index_sealed.seal = baton_lua_seal(BATON_SEALED_FROZEN);
     baton_lua_index_sealed.get = baton_frozen_get;
     baton_lua_index_sealed.length = baton_frozen_length;

@@ -333,6 +333,7 @@ static struct ffi_vm *open_vm(lua_State *L) {
   vm = lua_newuserdatauv(L, sizeof *vm, 0);
   memset(vm, 0, sizeof *vm);
   lua_newtable(L);
+  baton_lua_note_giving_finalizer(vm_gc);
   lua_pushcfunction(L, vm_gc);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);

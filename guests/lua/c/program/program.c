@@ -95,6 +95,7 @@ void baton_lua_close_state(struct baton_process *process) {
   if (vm->outstanding > 0 || baton_ffi_is_calling(vm)) lua_setallocf(L, keep_memory, NULL);
   lua_close(L);
   last->global = NULL;
+  vm->main = NULL;
 }
 
 /* Whether the calling process, the main one, is being killed. If so, its errors are not
@@ -327,14 +328,35 @@ static int end_as_main(struct baton_process *process) {
 /* The renamed original of luaL_newstate. */
 LUALIB_API lua_State *baton_stock_newstate(void);
 
+/*
+** Ends the VM, as its main process could not begin. What there is of Lua's state is freed with the
+** VM. The record of the process may lie in it, so a copy replaces the record. Outside the VM before
+** and after.
+*/
+static void end_early(struct baton_process *first) {
+  struct baton_lua_vm *vm = first->vm;
+  struct baton_process *last = vm->last;
+  if (baton_gate_enter() != 0) baton_enter_cold(vm->executor);
+  baton_lua_stop(vm->executor);
+  vm->main_process = NULL;
+  *last = *first;
+  last->global = NULL;
+  baton_gate_set_process(last);
+  baton_gate_leave();
+  free(first);
+}
+
 /* Opens Lua and runs the body in a protected call at the base, as the standalone `lua` does.
-   Outside the VM before and after. */
+   Outside the VM before and after, which has ended. An error of a VM beside the program's first one
+   is told by the one that started it. */
 static int run_main(struct baton_process *first, lua_CFunction body, int argc, char **argv) {
   struct baton_lua_vm *vm = first->vm;
   int status = EXIT_FAILURE;
   lua_State *L = baton_stock_newstate();
   if (L == NULL) {
-    fprintf(stderr, "%s: cannot create state: not enough memory\n", vm->progname);
+    if (vm->start == NULL)
+      fprintf(stderr, "%s: cannot create state: not enough memory\n", vm->progname);
+    end_early(first);
     return EXIT_FAILURE;
   }
   vm->main = L;
@@ -346,7 +368,8 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
   lua_pushcfunction(L, baton_lua_open_vm);
   lua_pushlightuserdata(L, first);
   if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
-    report_error(L);
+    if (vm->start == NULL) report_error(L);
+    end_early(first);
     return EXIT_FAILURE;
   }
   free(first); /* its copy is in the handle */
@@ -364,7 +387,7 @@ static int run_main(struct baton_process *first, lua_CFunction body, int argc, c
     if (status == LUA_OK) {
       status = (int)lua_tointeger(L, -1);
     } else {
-      report_error(L);
+      if (vm->start == NULL) report_error(L);
       status = EXIT_FAILURE;
     }
   } else if (vm->exiting) { /* another process ends the program */
@@ -461,8 +484,33 @@ struct baton_lua_vm *baton_lua_new_vm(const char *progname) {
   return vm;
 }
 
-/* Frees the record of a VM that has ended. No thread of the VM is left. */
+/* A VM beside the program's first one that has not closed its state. A state that a program embeds
+   is the program's. */
+int baton_lua_has_heap(const struct baton_lua_vm *vm) {
+  return vm->start != NULL && vm->main != NULL;
+}
+
+uint64_t baton_lua_kept_size(const struct baton_lua_vm *vm) {
+  return baton_lua_has_heap(vm) ? gettotalbytes(vm->global) : 0;
+}
+
+/* Undoes what the processes of a halted VM have changed outside of it, and frees its heap. */
+static void free_abandoned(struct baton_lua_vm *vm) {
+  struct baton_process *process;
+  for (process = vm->main_process; process != NULL; process = process->next_live)
+    baton_seam_hooks.unwinds_calls(process, (const void *)UINTPTR_MAX);
+  /* if it was closing its state */
+  baton_seam_hooks.unwinds_calls(vm->last, (const void *)UINTPTR_MAX);
+  baton_lua_uncount_calls(vm);
+  baton_lua_forget_objects(vm);
+  baton_ffi_close_callback_queue(vm);
+  if (baton_ffi_is_calling(vm)) return; /* C code works on what it was given */
+  baton_lua_set_allocator(vm);
+  baton_lua_free_heap(vm);
+}
+
 void baton_lua_free_vm(struct baton_lua_vm *vm) {
+  if (baton_lua_has_heap(vm)) free_abandoned(vm);
   free_start(vm);
   baton_ffi_free_types(vm);
   baton_spares_free(vm);

@@ -31,6 +31,11 @@ void baton_lua_note_vms(lua_CFunction open, void (*free)(struct baton_lua_vm *vm
    which calls `body` on the new Lua state. NULL: there is no memory. */
 struct baton_lua_vm *baton_lua_make_vm(const char *progname);
 struct baton_process *baton_lua_make_main(struct baton_lua_vm *vm, lua_CFunction body);
+/* Whether a VM that has ended still has its heap, and the heap's size in bytes. */
+int baton_lua_has_heap(const struct baton_lua_vm *vm);
+uint64_t baton_lua_kept_size(const struct baton_lua_vm *vm);
+/* Frees the record of a VM that has ended, and its heap, if it was halted. No thread of the VM is
+   left. If there is a heap, the calling thread is in no VM. */
 void baton_lua_free_vm(struct baton_lua_vm *vm);
 
 /* Installs what the guest's folders need of each other. Called once, before there is a VM. `keep`

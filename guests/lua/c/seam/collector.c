@@ -1,5 +1,6 @@
 /*
-** The collector: finalizers, which may wait here, and major collections in steps (see seam.h).
+** The collector: finalizers, which may wait here, major collections in steps (see seam.h), and the
+** heaps of halted VMs.
 */
 #include "seam/internals.h"
 
@@ -217,6 +218,90 @@ static int is_quick(const TValue *finalizer) {
   return ttislcf(finalizer) && baton_lua_never_waits(fvalue(finalizer));
 }
 
+/* {======================================================
+** The heap of a VM that was halted
+** ======================================================= */
+
+/*
+** The heap of a VM that was halted, or could not begin. None of its code runs any more: nothing is
+** unwound, no variable is closed, and no finalizer of the program or of a module is called. All
+** objects are freed, with two exceptions:
+**
+** - Finalizers that give back what is outside of all heaps are called. They are noted by
+**   baton_lua_note_giving_finalizer. The one of the buffers of Lua's library is of this kind.
+** - A userdata whose finalizer belongs to somebody else is kept: C code may know its address.
+*/
+
+/* What this thread frees. */
+static __thread struct {
+  const global_State *global;  /* NULL: nothing */
+  lua_CFunction of_buffers;    /* the finalizer of a buffer's box (lauxlib.c), if there is one */
+} freed;
+
+/* Called in place of luaD_pcall, by GCTM of lgc.c. The finalizer and its object are on the top. */
+static int pass_over_finalizer(
+    lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef) {
+  global_State *g = G(L);
+  const TValue *finalizer = s2v(L->top.p - 2);
+  GCObject *object = gcvalue(s2v(L->top.p - 1));
+  const lua_CFunction function = ttislcf(finalizer) ? fvalue(finalizer) : NULL;
+  if (function != NULL && (function == freed.of_buffers || baton_lua_gives_back(function)))
+    return luaD_pcall(L, func, u, oldtop, ef);
+  L->top.p -= 2;
+  if (object->tt == LUA_VUSERDATA && (function == NULL || !baton_lua_is_ours(function))) {
+    lua_assert(g->allgc == object);
+    g->allgc = object->next;
+  }
+  return LUA_OK;
+}
+
+static int find_finalizer_of_buffers(lua_State *L) {
+  if (luaL_getmetatable(L, "_UBOX*") == LUA_TTABLE && lua_getfield(L, -1, "__gc") == LUA_TFUNCTION)
+    freed.of_buffers = lua_tocfunction(L, -1);
+  return 0;
+}
+
+/* Finalizers that a collection had put aside (calls/deferred_finalizers.c). */
+static void restore_finalizers(struct baton_lua_vm *vm, global_State *g) {
+  GCObject **link = &g->tobefnz;
+  while (*link != NULL) link = &(*link)->next;
+  *link = (GCObject *)vm->set_aside;
+  vm->set_aside = NULL;
+}
+
+/* Leaves all frames of the main state, as lua_close does, but closes none of its variables. */
+static void leave_frames(lua_State *L) {
+  L->ci = &L->base_ci;
+  L->ci->callstatus = CIST_C;
+  L->top.p = L->stack.p + 1;
+  L->tbclist.p = L->stack.p;
+  L->errorJmp = NULL;
+  L->errfunc = 0;
+  L->nCcalls = 0;
+  L->status = LUA_OK;
+  L->hookmask = 0;
+  L->allowhook = 0;
+}
+
+void baton_lua_free_heap(struct baton_lua_vm *vm) {
+  lua_State *L = vm->main;
+  global_State *g = G(L);
+  freed.global = g;
+  freed.of_buffers = NULL;
+  g->gcstp = GCSTPGC;
+  restore_finalizers(vm, g);
+  leave_frames(L);
+  lua_pushcfunction(L, find_finalizer_of_buffers);
+  lua_pcall(L, 0, 0, 0); /* without memory, the buffers stay */
+  leave_frames(L);
+  baton_stock_close(L);
+  baton_gate_leave();
+  freed.global = NULL;
+  vm->main = NULL;
+}
+
+/* }====================================================== */
+
 LUAI_FUNC int baton_finalizer_pcall(
     lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef) {
   struct baton_process *process = baton_lua_running(L);
@@ -226,6 +311,8 @@ LUAI_FUNC int baton_finalizer_pcall(
   lua_CFunction object_of;
   uint64_t before;
   int status;
+  if (l_unlikely(process == NULL) && freed.global == G(L))
+    return pass_over_finalizer(L, func, u, oldtop, ef);
   if (process == NULL || is_quick(s2v(L->top.p - 2))) return luaD_pcall(L, func, u, oldtop, ef);
   if (l_unlikely(process->vm->living > 0) && baton_seam_hooks.defer_finalizer(L, process))
     return LUA_OK;

@@ -140,32 +140,41 @@ LUALIB_API void luaL_requiref(lua_State *L, const char *name, lua_CFunction open
   baton_stock_requiref(L, name, open, is_global);
 }
 
-/* Finalizers of the guest that neither wait nor call back. Any VM adds to them when it opens a
-   module, and none is ever removed. */
-static lua_CFunction quick[16];
+/* Finalizers of the guest: those that neither wait nor call back, and those that give back what is
+   outside of all heaps. Any VM adds to them when it opens a module, and none is ever removed. */
+#define MOST_NOTED 16
+static lua_CFunction quick[MOST_NOTED], giving[MOST_NOTED];
 
-void baton_lua_note_quick_finalizer(lua_CFunction function) {
+static void note(lua_CFunction *noted, lua_CFunction function) {
   size_t i;
-  for (i = 0; i < sizeof quick / sizeof quick[0]; i++) {
+  for (i = 0; i < MOST_NOTED; i++) {
     lua_CFunction found = NULL;
     /* Relaxed (both): the function's address publishes nothing. */
     if (__atomic_compare_exchange_n(
-            &quick[i], &found, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+            &noted[i], &found, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
         found == function)
       return;
   }
 }
 
-int baton_lua_never_waits(lua_CFunction function) {
+static int is_noted(const lua_CFunction *noted, lua_CFunction function) {
   size_t i;
-  for (i = 0; i < sizeof quick / sizeof quick[0]; i++) {
+  for (i = 0; i < MOST_NOTED; i++) {
     /* Relaxed: as above. */
-    const lua_CFunction found = __atomic_load_n(&quick[i], __ATOMIC_RELAXED);
+    const lua_CFunction found = __atomic_load_n(&noted[i], __ATOMIC_RELAXED);
     if (found == function) return 1;
     if (found == NULL) return 0;
   }
   return 0;
 }
+
+void baton_lua_note_quick_finalizer(lua_CFunction function) { note(quick, function); }
+
+int baton_lua_never_waits(lua_CFunction function) { return is_noted(quick, function); }
+
+void baton_lua_note_giving_finalizer(lua_CFunction function) { note(giving, function); }
+
+int baton_lua_gives_back(lua_CFunction function) { return is_noted(giving, function); }
 
 /* }====================================================== */
 

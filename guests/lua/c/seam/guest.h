@@ -115,6 +115,10 @@ void baton_lua_request_safepoint(struct baton_process *process);
 /* Registers a finalizer of the guest that neither waits nor calls back. */
 void baton_lua_note_quick_finalizer(lua_CFunction function);
 int baton_lua_never_waits(lua_CFunction function);
+/* Registers a finalizer of the guest that gives back what is outside of all heaps. It uses no
+   process and no executor, and is called for the heap of a halted VM as well. */
+void baton_lua_note_giving_finalizer(lua_CFunction function);
+int baton_lua_gives_back(lua_CFunction function);
 /* Prepares a state on which a process begins. */
 void baton_lua_begin_steps(lua_State *L);
 /* Whether this function of the executable belongs to a module that is linked into it. */
@@ -176,6 +180,8 @@ enum baton_offload baton_lua_offload(struct baton_process *process);
 void baton_lua_forget_calls(struct baton_lua_vm *vm);
 /* Whether a foreign call of any VM was retaken and has not returned. Any thread. */
 int baton_lua_calls_are_out(void);
+/* Uncounts the calls of a VM that were abandoned. No thread of it is left. */
+void baton_lua_uncount_calls(struct baton_lua_vm *vm);
 void baton_lua_note_exception_globals(void);
 /* Updates whether native threads are short. Inside the VM. */
 void baton_lua_watch_threads(struct baton_lua_vm *vm);
@@ -212,6 +218,11 @@ void baton_lua_drop_turn(struct baton_process *process);
 void baton_lua_leave_criticals(struct baton_process *process);
 void baton_lua_hold_for_criticals(struct baton_process *process, int holds);
 int baton_lua_is_in_finalizer(const struct baton_process *process);
+
+/* collector.c */
+/* Frees the heap of a VM that was halted, or could not begin, without finalizers of others. No
+   thread of the VM is left, and the calling one is in no VM. */
+void baton_lua_free_heap(struct baton_lua_vm *vm);
 
 /* simulation.c */
 /* Whether this is a simulated run. Set before there is a Lua state. */

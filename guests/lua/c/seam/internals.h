@@ -69,6 +69,9 @@ void baton_lua_make_next_step(lua_State *L);
    the mode that was set. */
 void baton_lua_keep_generational(const struct baton_lua_vm *vm, global_State *g);
 
+/* Lua's own end of a state, renamed (wrapped.c). Stays inside. */
+LUA_API void baton_stock_close(lua_State *L);
+
 /* Called when a coroutine has yielded or ended (wrapped.c): passes a preempt request on to its
    resumer. Inside the VM. */
 void baton_lua_resume_ends(lua_State *L, struct baton_process *process);

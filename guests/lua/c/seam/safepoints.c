@@ -299,6 +299,14 @@ void baton_lua_forget_calls(struct baton_lua_vm *vm) {
   atomic_store_explicit(&outstanding, 0, memory_order_relaxed);
 }
 
+void baton_lua_uncount_calls(struct baton_lua_vm *vm) {
+  atomic_fetch_sub_explicit(&outstanding, vm->outstanding, memory_order_relaxed);
+  vm->outstanding = 0;
+  /* as in baton_lua_use_begins */
+  if (vm->threads_are_short) __atomic_fetch_sub(&baton_calls_watched, 1, __ATOMIC_RELAXED);
+  vm->threads_are_short = 0;
+}
+
 /* With fewer C levels, only the process's own base is on its C stack. */
 #define BASE_LEVELS 2
 

@@ -22,7 +22,6 @@ LUA_API int baton_stock_pcallk(
 LUA_API lua_Unsigned baton_stock_rawlen(lua_State *L, int idx);
 LUA_API size_t baton_stock_stringtonumber(lua_State *L, const char *s);
 LUA_API void baton_stock_upvaluejoin(lua_State *L, int fidx1, int n1, int fidx2, int n2);
-LUA_API void baton_stock_close(lua_State *L);
 LUA_API int baton_stock_closethread(lua_State *L, lua_State *from);
 LUA_API int baton_stock_gc(lua_State *L, int what, ...);
 LUA_API int baton_stock_pushthread(lua_State *L);

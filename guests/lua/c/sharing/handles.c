@@ -84,7 +84,10 @@ void baton_shared_install_kind(
   kinds[kind].methods = methods;
   kinds[kind].metamethods = metamethods;
   for (entry = metamethods; entry->name != NULL; entry++)
-    if (strcmp(entry->name, "__gc") == 0) baton_lua_note_quick_finalizer(entry->func);
+    if (strcmp(entry->name, "__gc") == 0) {
+      baton_lua_note_quick_finalizer(entry->func);
+      baton_lua_note_giving_finalizer(entry->func);
+    }
 }
 
 void baton_shared_add_methods(int kind, const luaL_Reg *methods) {

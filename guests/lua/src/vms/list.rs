@@ -3,7 +3,7 @@
 //! | a VM beside the first one | its entry in the list | its record in the C half |
 //! |---|---|---|
 //! | is started (`start.rs`) | is made | is kept by its guest |
-//! | has ended, or is halted ([`baton_vms_halt`]) | is removed ([`has_ended`]) | is freed with its guest, when its last thread has gone: if it was halted, perhaps never |
+//! | has ended, or is halted ([`baton_vms_halt`]) | is removed ([`has_ended`]) | is freed with its guest, when its last thread has gone |
 //!
 //! The list's mutex is a leaf: whoever holds it takes no other lock.
 
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 unsafe extern "C" {
     fn baton_vms_closes(record: *mut c_void);
+    fn baton_lua_kept_size(record: *const c_void) -> u64;
     fn baton_lua_post_notice(text: *const c_char, size: usize);
 }
 
@@ -26,13 +27,13 @@ pub(super) const FIRST_ID: u64 = 1;
 /// How long the program's end waits for each of the other VMs.
 const PATIENCE_AT_END: Duration = Duration::from_millis(100);
 
-/// How long threads without a call may take to end after a halt.
-const TO_END: Duration = Duration::from_millis(20);
+/// How long a call may take to return after a halt, until it is warned of.
+const TO_RETURN: Duration = Duration::from_millis(20);
 
 /// How long a report waits for a VM that is idle.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many native threads are in calls of VMs that were halted.
+/// How many calls of VMs that were halted were warned of.
 static ABANDONED: AtomicU64 = AtomicU64::new(0);
 
 /// What the guest of a VM beside the first one and its entry in the list share.
@@ -159,36 +160,39 @@ extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
     let found = {
         let list = LIST.lock();
         let found = list.iter().find(|listed| listed.beside.id == id);
-        found.map(|listed| (Arc::clone(&listed.vm), listed.beside.title()))
+        found.map(|listed| (Arc::clone(&listed.vm), Arc::clone(&listed.beside)))
     };
-    let Some((vm, title)) = found else {
+    let Some((vm, beside)) = found else {
         return 1;
     };
-    let before = describe(&vm, &title);
+    let before = describe(&vm, &beside.title());
     match vm.halt(Duration::from_nanos(nanoseconds), || has_ended(id)) {
         HaltOutcome::GoesOn => return 0,
         HaltOutcome::HadEnded => {}
-        HaltOutcome::Halted => warn_of_abandoned_calls(&vm, &title, &before),
+        HaltOutcome::Halted => warn_of_calls_in_progress(&vm, &beside, &before),
     }
     1
 }
 
-/// Threads without a call end soon after a halt. Those that stay are in calls that have not
-/// returned, and so does what the calls use: the VM's heap.
-fn warn_of_abandoned_calls(vm: &Vm, title: &str, before: &str) {
-    let until = Instant::now() + TO_END;
-    while vm.threads() > 0 && Instant::now() < until {
-        std::thread::sleep(TO_END / 20);
+/// What a halted VM has is freed when its last thread has ended. That waits for calls that go on.
+fn warn_of_calls_in_progress(vm: &Vm, beside: &Beside, before: &str) {
+    let until = Instant::now() + TO_RETURN;
+    while vm.calls_in_progress() > 0 && Instant::now() < until {
+        std::thread::sleep(TO_RETURN / 20);
     }
-    let threads = vm.threads();
-    if threads == 0 {
+    let calls = vm.calls_in_progress();
+    if calls == 0 {
         return;
     }
     // Relaxed: a count for people.
-    let all = ABANDONED.fetch_add(threads as u64, Ordering::Relaxed) + threads as u64;
+    let all = ABANDONED.fetch_add(calls as u64, Ordering::Relaxed) + calls as u64;
+    // SAFETY: the VM keeps its record; nobody is inside.
+    let bytes = unsafe { baton_lua_kept_size(beside.record as *const c_void) };
+    let title = beside.title();
     write_notice(&format!(
         "baton: warning: {title} was halted after its grace. Calls of it have not returned: they \
-         keep its heap and their native threads ({threads} now, {all} in all VMs). Before that:\n\
+         keep its heap and their native threads ({calls} now, {all} in all VMs) until they do. \
+         The heap has {bytes} bytes. Before that:\n\
          {before}"
     ));
 }
@@ -198,6 +202,18 @@ fn warn_of_abandoned_calls(vm: &Vm, title: &str, before: &str) {
 pub(crate) fn halt_others(own: *const Vm) {
     for (vm, _) in all_others(own) {
         let _ = vm.halt(PATIENCE_AT_END, || {});
+    }
+}
+
+/// Before a program that embeds Lua ends its last VM, and goes on: halts the VMs beside that, whose
+/// executor is `own`.
+pub(crate) fn end_others(own: *const Vm) {
+    for (vm, beside) in all_others(own) {
+        let _ = vm.halt(PATIENCE_AT_END, || {
+            if let Some(beside) = beside {
+                has_ended(beside.id);
+            }
+        });
     }
 }
 

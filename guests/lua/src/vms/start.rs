@@ -84,6 +84,7 @@ unsafe fn start(
     let beside = Beside::new(id, name, record as usize);
     let vm = Vm::new(Arc::new(LuaGuest::beside(Arc::clone(&beside))))
         .map_err(|error| format!("cannot start a VM: {error}"))?;
+    vm.abandon_calls_at_end();
     if starter.is_simulated() {
         vm.simulate_beside(starter, id);
     }

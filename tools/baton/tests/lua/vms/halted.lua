@@ -1,0 +1,134 @@
+-- What is left of VMs that are halted: nothing, when none of their calls goes on.
+local check = require "check"
+local process = require "baton.process"
+local vm = require "baton.vm"
+
+local case = {}
+
+local ROUNDS = 200
+local WARM = 40
+local SIZE = 200000 -- bytes
+local MORE = 16384 -- KiB; in each of the places, the VMs hold 39000
+
+local function used()
+  local threads, kib, descriptors = 0, 0, 0
+  for line in io.lines "/proc/self/status" do
+    threads = tonumber(line:match "^Threads:%s*(%d+)") or threads
+    kib = tonumber(line:match "^VmRSS:%s*(%d+)") or kib
+  end
+  local list = io.popen("ls /proc/" .. io.open("/proc/self/stat"):read "n" .. "/fd | wc -l")
+  descriptors = list:read "n"
+  list:close()
+  collectgarbage()
+  return threads, descriptors, kib
+end
+
+-- Starts a VM that runs `f` and holds some memory in its heap and outside of all heaps. When `f`
+-- has said that it is there, kills the VM, and halts it soon after.
+local function halt_one(f)
+  local ready = vm.channel(1)
+  local w = vm.spawn({ quiet = true }, function(ready, f)
+    local vm = require "baton.vm"
+    local held = { ("x"):rep(SIZE), vm.buffer(("y"):rep(SIZE)), vm.channel(1) }
+    held[3]:send(held[1])
+    f(ready)
+  end, ready, f)
+  check.equal(ready:receive(), "ready")
+  w:kill("enough", 0.002)
+  check.that(w:join(30) ~= nil)
+end
+
+local function leaves_nothing(f)
+  for _ = 1, WARM do halt_one(f) end
+  local threads, descriptors, kib = used()
+  for _ = 1, ROUNDS do halt_one(f) end
+  check.eventually("the last one has gone, too", function()
+    local threads_now, descriptors_now, kib_now = used()
+    return threads_now <= threads and descriptors_now <= descriptors and kib_now <= kib + MORE
+  end)
+end
+
+function case.nothing_is_left_of_vms_that_sleep_in_a_close_variable()
+  leaves_nothing(function(ready)
+    local process = require "baton.process"
+    local guard <close> = setmetatable({}, { __close = function() process.sleep(3600) end })
+    ready:send "ready"
+    process.sleep(3600)
+  end)
+end
+
+function case.nothing_is_left_of_vms_that_compute_in_a_close_variable()
+  leaves_nothing(function(ready)
+    local guard <close> = setmetatable({}, { __close = function() while true do end end })
+    ready:send "ready"
+    require("baton.process").sleep(3600)
+  end)
+end
+
+function case.nothing_is_left_of_vms_that_compute_in_a_critical_section()
+  leaves_nothing(function(ready)
+    ready:send "ready"
+    require("baton.process").critical(function() while true do end end)
+  end)
+end
+
+function case.nothing_is_left_of_vms_that_compute_in_a_finalizer()
+  leaves_nothing(function(ready)
+    setmetatable({}, { __gc = function()
+      ready:send "ready"
+      while true do end
+    end })
+    collectgarbage()
+  end)
+end
+
+function case.nothing_is_left_of_vms_that_compute_in_a_finalizer_at_their_end()
+  leaves_nothing(function(ready)
+    kept = setmetatable({}, { __gc = function() while true do end end })
+    ready:send "ready"
+  end)
+end
+
+function case.nothing_is_left_of_a_buffer_that_the_library_was_filling()
+  leaves_nothing(function(ready)
+    local process = require "baton.process"
+    local count, piece, pieces = 0, ("z"):rep(10000), ("."):rep(20)
+    pieces:gsub(".", function()
+      count = count + 1
+      if count < 20 then return piece end
+      local guard <close> = setmetatable({}, { __close = function() process.sleep(3600) end })
+      ready:send "ready"
+      process.sleep(3600)
+    end)
+  end)
+end
+
+function case.nothing_is_left_of_vms_that_end_just_as_their_grace_does()
+  leaves_nothing(function(ready)
+    local process = require "baton.process"
+    local guard <close> = setmetatable({}, { __close = function() process.sleep(0.001) end })
+    ready:send "ready"
+    process.sleep(3600)
+  end)
+end
+
+-- Objects of another VM go on: the halted one only gives its references back.
+function case.what_is_shared_with_a_halted_vm_stays()
+  local words, bytes, ready = vm.shared(1), vm.dict(), vm.channel(1)
+  words:store(1, 7)
+  bytes:set("key", "value")
+  local w = vm.spawn({ quiet = true }, function(words, bytes, ready)
+    local guard <close> = setmetatable({}, { __close = function() while true do end end })
+    ready:send(words:load(1) == 7 and bytes:get "key" == "value" and "ready")
+    require("baton.process").sleep(3600)
+  end, words, bytes, ready)
+  check.equal(ready:receive(), "ready")
+  w:kill("enough", 0)
+  check.equal(w:join(30), false)
+  check.equal(words:load(1), 7)
+  check.equal(bytes:get "key", "value")
+  check.equal(ready:send "there", true)
+  check.equal(ready:receive(), "there")
+end
+
+check.run(case)
