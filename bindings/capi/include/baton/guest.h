@@ -66,8 +66,8 @@ struct baton_guest {
   void (*run)(void *guest, baton_vm *vm, uint64_t process, uintptr_t user_data);
   /* Makes the interpreter on this thread call baton_safepoint soon: arm your poll. Called in a
      signal handler, perhaps late, twice or in a foreign call. Only on threads that run this VM. On
-     the thread's stack for signals, of 64 KiB. A guest that asks baton_wants_safepoint needs no poll
-     of its own, and does nothing here. */
+     the thread's stack for signals, of 64 KiB. A guest that asks baton_wants_safepoint needs no
+     poll of its own, and does nothing here. */
   void (*preempt)(void *guest);
   /* Puts away what the interpreter keeps once, though it belongs to one process, such as a current
      frame, a pending exception or a stack limit; and brings back that of another process:

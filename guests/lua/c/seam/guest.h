@@ -198,7 +198,7 @@ int baton_lua_kill_is_due(struct baton_process *process);
 /* Counts how long a killed process has held its kill back. Inside the VM. */
 void baton_lua_count_hold(struct baton_process *process);
 /* Raises the process's kill, even if something holds it back. Outside the VM. */
-void baton_lua_raise_kill(lua_State *L, struct baton_process *process);
+__attribute__((noreturn)) void baton_lua_raise_kill(lua_State *L, struct baton_process *process);
 /* Critical sections. All inside the VM. `mark` stays on the C stack until the end. An error ends
    the section, too. */
 void baton_lua_begin_critical(struct baton_process *process, struct baton_mark *mark);

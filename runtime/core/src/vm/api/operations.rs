@@ -366,8 +366,8 @@ impl Inside<'_> {
     /// Replaces the guest's data of a process.
     pub fn set_user_data(&self, process: ProcessId, user_data: usize) {
         self.with_inner(|inner| {
-            if inner.sched.state(process) != State::Dead {
-                let before = inner.sched.user_data(process);
+            let lives = inner.sched.state(process) != State::Dead;
+            if let Some(before) = inner.sched.user_data(process).filter(|_| lives) {
                 self.guest.user_data_changed(before, user_data);
             }
             inner.sched.set_user_data(process, user_data);
