@@ -26,6 +26,8 @@ local LISTENER_PRIORITY = 80
 local GRACE = 5 -- seconds for a killed VM, by default
 local HALT_WITHIN = 1 -- seconds for the last safepoint of a VM that is halted
 local AT_EXIT = 1 -- seconds for a VM that is a daemon, when the program ends
+local PARTS = 10 -- of a time that a VM gets to end
+local NO_MEMORY = "not enough memory" -- Lua's message
 
 -- The class of VMs. A VM's table has what others need to reach it, so it can be sent.
 local VM = { __name = "VM" }
@@ -38,7 +40,8 @@ local own_id, own_name = internal.this()
 local proxies, last_proxy = {}, 0 -- what each proxy stands for: {f =, life =}
 local own_proxies = setmetatable({}, { __mode = "v" }) -- those that were made here and are alive
 local proxy_count, most_proxies = 0, 64 -- with more, those that nobody has are forgotten
-local exports -- the functions of the module that this VM was started with
+local loading -- an event: the module that this VM was started with is there, or has failed
+local exports -- the functions of that module
 local calls = {} -- the processes of calls, by their keys
 local last_call = 0
 local ending_reason -- why this VM was killed, if it was
@@ -101,6 +104,12 @@ local function foreign_error(failure, name)
   return ("%s\nin VM '%s':\n%s"):format(err, name, trace)
 end
 
+-- The text of an error. Its __tostring may fail.
+local function text_of(err)
+  local could, text = pcall(tostring, err)
+  return could and text or ("(error object is a %s value)"):format(type(err))
+end
+
 -- Sends {true, results...} or {false, {error, traceback}}. What cannot be sent is an error itself.
 local function send_outcome(channel, word, ok, ...)
   local outcome
@@ -111,7 +120,7 @@ local function send_outcome(channel, word, ok, ...)
   end
   local could, why = pcall(channel.send, channel, outcome)
   if could then return end
-  local failure = ok and { why } or { tostring((...)[1]), (...)[2] }
+  local failure = ok and { why } or { text_of((...)[1]), (...)[2] }
   channel:send { word = word, ok = false, failure = failure }
 end
 
@@ -119,6 +128,7 @@ end
 -- -------------------------------------------------------------------------------------------------
 
 local function function_named(name)
+  if loading then loading:wait() end
   if exports and exports[name] then return exports[name] end
   local module, field = name:match "^(.*)%.([^.]+)$"
   if module and not exports then
@@ -136,10 +146,11 @@ end
 
 local function run_call(message)
   local answered = false
-  local guard <close> = closing(function()
+  local guard <close> = closing(function(err)
     calls[message.key] = nil
     if not answered and not ending_reason then -- else the end of this VM is the answer
-      message.reply:send({ ok = false, failure = { "the call was killed" } }, 0)
+      local why = err == NO_MEMORY and err or "the call was killed"
+      message.reply:send({ ok = false, failure = { why } }, 0)
     end
   end)
   local outcome = pack(try(function()
@@ -252,6 +263,16 @@ function VM:join(timeout)
   return nil, "timeout"
 end
 
+-- Waits for the end of a VM. Only the time in which the program runs counts: while it is stopped
+-- (by SIGSTOP), no more than one part passes.
+local function ends_within(target, seconds)
+  for _ = 1, PARTS do
+    local _, _, why = choose({ target.ended }, seconds / PARTS)
+    if why == "closed" then return true end
+  end
+  return false
+end
+
 -- The request is sent at once: a process that ends with its VM may never run.
 function VM:kill(reason, grace)
   if has_ended(self) then return false, "dead" end
@@ -260,10 +281,9 @@ function VM:kill(reason, grace)
   grace = grace or GRACE
   spawn({ name = "kill of a VM", daemon = true, quiet = true }, function()
     if not is_sent then self.requests:send(request, grace) end
-    local _, _, why = choose({ self.ended }, grace)
     -- A C function that uses the VM all the time cannot be stopped: tries until it gives way.
-    while why ~= "closed" and not halt(self.id, HALT_WITHIN) do
-      _, _, why = choose({ self.ended }, HALT_WITHIN)
+    while not ends_within(self, grace) and not halt(self.id, HALT_WITHIN) do
+      grace = HALT_WITHIN
     end
   end)
   return true
@@ -312,6 +332,13 @@ local function settings_of(name)
   }
 end
 
+-- Why a VM ended before it began. Its first word may say that.
+local function why_not_begun(word, name)
+  if word and word.failure then return foreign_error(word.failure, name) end
+  local why = word and ("killed (%s)"):format(text_of(word.reason)) or NO_MEMORY
+  return ("VM '%s' could not begin: %s"):format(name, why)
+end
+
 local function spawn_vm(level, options, main, ...)
   check_options(level + 1, 1, "spawn", options, SPAWN_OPTIONS)
   check_positive(level + 1, 1, "spawn", options, "memory")
@@ -329,11 +356,10 @@ local function spawn_vm(level, options, main, ...)
   end, settings_of(name), main, ...)
   if not self.id then return nil, why end
   local begun = life:receive()
-  if not begun or not begun.ok then
+  if not begun or begun.word ~= "loaded" then
     is_kept = true
     choose { ended }
-    if not begun then return nil, ("VM '%s' could not begin: not enough memory"):format(name) end
-    return nil, foreign_error(begun.failure, name)
+    return nil, why_not_begun(begun, name)
   end
   local daemon = options.daemon
   if daemon == nil then daemon = begun.serves end
@@ -408,26 +434,45 @@ local function load_main(main)
     main, type(result)), 0)
 end
 
+-- Loads the main function and calls it, or serves calls until this VM is killed.
+local function live(life, main, ...)
+  local entry = load_main(main)
+  loading:set()
+  loading = nil
+  life:send { word = "loaded", ok = true, serves = exports ~= nil }
+  if not entry then process.event():wait() end
+  return entry(...)
+end
+
+-- What a VM tells the one that started it. Its first word says how it has begun:
+--
+-- | first word | the VM |
+-- |---|---|
+-- | loaded | has begun; another word follows at its end |
+-- | done, with a failure | could not load its module, or had no memory for that |
+-- | killed | was killed while it loaded its module |
+-- | none | had no memory to say so, or was halted |
+--
+-- After "loaded", "done" has the results or the error of the main function.
 local function serve(requests, life, ended, id, settings, main, ...)
-  own = setmetatable({ id = id, name = settings.name, requests = requests, ended = ended }, VM)
-  first = settings.first
-  local word
-  local guard <close> = closing(function()
-    if word ~= "done" then life:send({ word = "killed", reason = ending_reason or "killed" }, 0) end
+  local no_memory = { word = "done", ok = false, failure = { NO_MEMORY } } -- while there is some
+  local is_told = false
+  local guard <close> = closing(function(err)
+    if not is_told then
+      local killed = { word = "killed", reason = ending_reason or "killed" }
+      life:send(err == NO_MEMORY and no_memory or killed, 0)
+    end
     life:close()
   end)
+  own = setmetatable({ id = id, name = settings.name, requests = requests, ended = ended }, VM)
+  first = settings.first
   begin(settings)
-  local could, entry = try(load_main, main)
-  if not could then
-    word = "done"
-    return send_outcome(life, "loaded", false, entry)
-  end
-  start_listener(requests)
-  life:send { word = "loaded", ok = true, serves = exports ~= nil }
-  if not entry then process.event():wait() end -- until it is killed
-  local outcome = pack(try(entry, ...))
+  loading = process.event()
+  start_listener(requests) -- before the module is loaded, so that a kill comes then, too
+  local outcome = pack(try(live, life, main, ...))
+  if loading then loading:set() end
   send_outcome(life, "done", unpack(outcome, 1, outcome.n))
-  word = "done"
+  is_told = true
 end
 
 -- Proxies

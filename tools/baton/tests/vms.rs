@@ -31,7 +31,10 @@ cases! {
         a_vm_that_a_bound_vm_starts_is_not_bound,
         a_core_that_is_not_there_is_an_answer_that_names_those_there_are,
         fifty_vms_at_once_answer_and_end,
-        messages_between_several_vms_keep_their_contents;
+        messages_between_several_vms_keep_their_contents,
+        a_vm_with_too_little_memory_for_its_start_is_an_answer,
+        a_quiet_vm_may_fail_with_an_error_that_has_no_text,
+        a_module_that_kills_its_process_while_it_loads_is_an_answer;
     mod starting from "vms/starting.lua":
         each_vm_loads_the_parts_that_it_uses,
         an_error_names_the_line_of_the_caller_whether_or_not_the_part_is_loaded,
@@ -60,6 +63,8 @@ cases! {
         a_vm_whose_processes_all_wait_is_killed,
         close_variables_run_before_the_end,
         a_command_of_a_halted_vm_is_waited_for,
+        a_vm_that_still_loads_its_module_is_killed_with_its_close_variables,
+        a_call_of_a_vm_that_still_loads_its_module_waits_for_that,
         a_vm_that_has_ended_is_dead_to_everybody,
         a_monitor_hears_of_the_end,
         a_vm_outlives_the_process_that_started_it,

@@ -248,6 +248,41 @@ fn calls_of_halted_vms_give_their_threads_back_when_they_return() {
     }
 }
 
+/// The time while the program is stopped is no part of the grace, but for a tenth of it.
+#[test]
+fn a_program_that_was_stopped_goes_on_with_the_rest_of_a_grace() {
+    let mut program = program(
+        "local closing, go_on = vm.channel(1), vm.channel(1)
+         local w = vm.spawn({ quiet = true }, function(closing, go_on)
+           local guard <close> = setmetatable({}, { __close = function()
+             closing:send(true)
+             print(go_on:receive())
+           end })
+           closing:send(true)
+           require('baton.process').sleep(3600)
+         end, closing, go_on)
+         closing:receive()
+         w:kill('enough', 1.5)
+         closing:receive()
+         print 'closing'
+         io.stdout:flush()
+         go_on:send(io.read())
+         print(w:join())",
+    )
+    .open_stdin()
+    .start();
+    program.await_stdout("closing");
+    program.signal("STOP");
+    std::thread::sleep(std::time::Duration::from_millis(1800));
+    program.write_stdin("closed in time\n");
+    program.signal("CONT");
+    let outcome = program.finish();
+    outcome
+        .succeeds()
+        .wrote("closing\nclosed in time\nfalse\tenough\n")
+        .quietly();
+}
+
 #[test]
 fn signals_are_refused_to_a_vm_that_is_not_the_first() {
     run("local w = vm.spawn({ quiet = true }, function()

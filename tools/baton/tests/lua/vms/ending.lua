@@ -74,6 +74,34 @@ function case.a_command_of_a_halted_vm_is_waited_for()
   end)
 end
 
+function case.a_vm_that_still_loads_its_module_is_killed_with_its_close_variables()
+  arg.loading = vm.channel(1)
+  local answer = process.channel(1)
+  process.spawn(function()
+    answer:send { vm.spawn({ name = "slow" }, "vms.modules.loading_for_ever") }
+  end)
+  check.equal(arg.loading:receive(), "loading")
+  local listed = vm.list()[2]
+  check.equal(listed:kill "enough", true)
+  check.equal(arg.loading:receive(), "closed")
+  local result = answer:receive()
+  check.equal(result[1], nil)
+  check.equal(result[2], "VM 'slow' could not begin: killed (enough)")
+end
+
+function case.a_call_of_a_vm_that_still_loads_its_module_waits_for_that()
+  arg.loading = vm.channel(1)
+  local answer = process.channel(1)
+  process.spawn(function() answer:send { vm.spawn "vms.modules.loading_slowly" } end)
+  check.equal(arg.loading:receive(), "loading")
+  local listed = vm.list()[2]
+  local called = process.spawn(function() return listed:call "loaded" end)
+  check.eventually("it has asked", function() return called:status() == "waiting" end)
+  arg.loading:send "go on"
+  check.results("call", { true, true }, called:join(30))
+  killed(answer:receive()[1])
+end
+
 function case.a_vm_that_has_ended_is_dead_to_everybody()
   local w = vm.spawn(function() return 1 end)
   w:join()

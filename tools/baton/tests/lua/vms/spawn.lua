@@ -266,4 +266,35 @@ function case.messages_between_several_vms_keep_their_contents()
   check.equal(first[2] + second[2], SENDERS * EACH * (EACH + 1) // 2)
 end
 
+function case.a_vm_with_too_little_memory_for_its_start_is_an_answer()
+  local memory, began = 1, 0
+  while memory <= 1 << 20 do
+    local w, why = vm.spawn({ memory = memory, quiet = true }, function() return 1 end)
+    if w then
+      local ok, result = w:join()
+      check.that(ok and result == 1 or result == "not enough memory", tostring(result))
+      began = began + 1
+    else
+      check.matches(why, "not enough memory$")
+    end
+    memory = memory < 65536 and memory * 2 or memory + 4096
+  end
+  check.that(began > 0)
+end
+
+function case.a_quiet_vm_may_fail_with_an_error_that_has_no_text()
+  local w = vm.spawn({ quiet = true }, function()
+    error(setmetatable({}, { __tostring = function() error "no text" end }))
+  end)
+  check.results("join", { false, "(error object is a table value)" }, (function(ok, err)
+    return ok, err:match "^[^\n]*"
+  end)(w:join()))
+end
+
+function case.a_module_that_kills_its_process_while_it_loads_is_an_answer()
+  local w, why = vm.spawn({ name = "its own end" }, "vms.modules.ending_itself")
+  check.equal(w, nil)
+  check.matches(why, "^VM 'its own end' could not begin: killed")
+end
+
 check.run(case)
