@@ -4,13 +4,17 @@ local process = require "baton.process"
 local vm = require "baton.vm"
 local case = {}
 
+local function waiting(f)
+  local p = process.spawn(f)
+  check.becomes(p, "waiting")
+  return p
+end
+
 -- Two processes wait by `wait`, and `give` is called once. The first one is killed before it
 -- continues, so the second one gets what was given.
 local function passes_on(what, wait, give)
   check.without_slices()
-  local first, second = process.spawn(wait), process.spawn(wait)
-  check.becomes(first, "waiting")
-  check.becomes(second, "waiting")
+  local first, second = waiting(wait), waiting(wait)
   process.critical(function()
     give()
     first:kill()
@@ -84,18 +88,28 @@ local function signal_and_kill(kill)
   check.without_slices()
   local m = process.mutex()
   local c = process.condition(m)
+  local begun = 0
   local function wait()
     m:lock()
+    begun = begun + 1
     local result, why = c:wait(5)
     m:unlock()
     return result, why
   end
-  local first, second = process.spawn(wait), process.spawn(wait)
-  check.becomes(first, "waiting")
-  check.becomes(second, "waiting")
+  local function spawn(number)
+    local p = process.spawn(wait)
+    -- whoever has the mutex then sees that the process waits for the condition
+    check.eventually("it waits", function()
+      return m:with(function() return begun == number end)
+    end)
+    return p
+  end
+  local first, second = spawn(1), spawn(2)
   m:lock()
-  c:signal()
-  kill(first, m)
+  process.critical(function()
+    c:signal()
+    kill(first, m)
+  end)
   check.results("first", { false, "killed" }, first:join())
   return second:join()
 end
@@ -130,17 +144,15 @@ local function is_told(lock)
     lock()
     process.sleep(1000)
   end)
-  process.yield()
-  local first, second = process.spawn(lock), process.spawn(lock)
-  check.becomes(first, "waiting")
-  check.becomes(second, "waiting")
+  check.becomes(holder, "sleeping")
+  local first, second = waiting(lock), waiting(lock)
   local ends = process.channel(1)
   holder:monitor(ends)
-  process.spawn({ priority = 70 }, function()
+  local killer = process.spawn({ priority = 70 }, function()
     ends:receive()
     first:kill()
   end)
-  process.yield()
+  check.becomes(killer, "waiting")
   holder:kill()
   check.results("first", { false, "killed" }, first:join())
   return second:join()
