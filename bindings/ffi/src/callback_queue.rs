@@ -29,6 +29,9 @@ use baton_core::vm::{Inside, Vm};
 /// The number of callbacks at the same time. More of them wait.
 const MOST_LISTENERS: usize = 64;
 
+/// A call is late after so many times the parameter `warn_blocked`.
+const LATE: u32 = 10;
+
 /// The number of idle listeners that stay for later calls.
 const MOST_IDLE: usize = 4;
 
@@ -54,6 +57,17 @@ struct QueueState<T> {
     is_open: bool,
     /// The listener that is still suspended.
     prepared: Option<ProcessId>,
+    /// A late call has been told of.
+    has_told: bool,
+}
+
+/// Why a call may wait for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delay {
+    /// So many callbacks are in progress, which is the limit.
+    MostCallbacks(usize),
+    /// All native threads may be in calls: there are as many as the parameter `max_threads` allows.
+    MostThreads(usize),
 }
 
 /// A call in the queue, or in the hands of a listener.
@@ -94,11 +108,12 @@ pub enum ListenerEnd {
 
 /// For foreign threads.
 impl<T> CallbackQueue<T> {
-    /// Queues a call, and waits until a listener has made it.
+    /// Queues a call, and waits until a listener has made it. If no listener has taken it after ten
+    /// times the parameter `warn_blocked`, `tell` gets the reason, once for a queue.
     ///
     /// # Errors
     /// The queue is closed.
-    pub fn call(&self, data: T) -> Result<(), Refused> {
+    pub fn call(&self, data: T, tell: impl FnOnce(Delay)) -> Result<(), Refused> {
         let call = Arc::new(QueuedCall {
             data,
             is_answered: AtomicBool::new(false),
@@ -115,9 +130,35 @@ impl<T> CallbackQueue<T> {
         self.vm.wake_from_outside(self.waiters, 0);
         // Relaxed: the mutex orders it.
         let is_waiting = |_: &mut QueueState<T>| !call.is_answered.load(Ordering::Relaxed);
+        let late = self.vm.parameters.warn_blocked.get() * LATE;
+        let (mut state, waited) = call
+            .answered
+            .wait_timeout_while(state, late, is_waiting)
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_queued = state.calls.iter().any(|other| Arc::ptr_eq(other, &call));
+        if waited.timed_out() && is_queued && !late.is_zero() && !state.has_told {
+            // Not under the mutex, which is a leaf.
+            drop(state);
+            let delay = self.delay();
+            state = self.state.lock();
+            if let Some(delay) = delay.filter(|_| !std::mem::replace(&mut state.has_told, true)) {
+                drop(state);
+                tell(delay);
+                state = self.state.lock();
+            }
+        }
         let answered = call.answered.wait_while(state, is_waiting);
         drop(answered.unwrap_or_else(PoisonError::into_inner));
         Ok(())
+    }
+
+    fn delay(&self) -> Option<Delay> {
+        // Relaxed: a hint, on this thread.
+        if self.listeners() >= MOST_LISTENERS && self.idle.load(Ordering::Relaxed) == 0 {
+            return Some(Delay::MostCallbacks(MOST_LISTENERS));
+        }
+        let most = self.vm.parameters.max_threads();
+        (self.vm.threads() >= most).then_some(Delay::MostThreads(most))
     }
 
     /// Whether a call waits for a listener.
@@ -193,6 +234,7 @@ impl<T> QueueState<T> {
             calls: VecDeque::new(),
             is_open: false,
             prepared: None,
+            has_told: false,
         }
     }
 }

@@ -60,7 +60,9 @@ fn each_call_of_many_threads_is_made_once_and_answered() {
                 std::thread::spawn(move || {
                     for _ in 0..CALLS {
                         let made = Arc::new(AtomicU32::new(0));
-                        queue.call(Arc::clone(&made)).expect("the queue is open");
+                        queue
+                            .call(Arc::clone(&made), |_| ())
+                            .expect("the queue is open");
                         assert_eq!(made.load(Ordering::Relaxed), 1);
                     }
                     vm.signal_from_outside(all_done);
@@ -87,7 +89,7 @@ fn calls_before_the_first_listener_runs_wait_for_it() {
         let made = Arc::new(AtomicU32::new(0));
         let caller = {
             let (queue, made) = (Arc::clone(&queue), Arc::clone(&made));
-            std::thread::spawn(move || queue.call(made))
+            std::thread::spawn(move || queue.call(made, |_| ()))
         };
         while !queue.has_calls() {
             std::thread::yield_now();
@@ -105,17 +107,17 @@ fn calls_before_the_first_listener_runs_wait_for_it() {
 fn a_closed_queue_refuses_calls_and_keeps_those_that_wait() {
     closures::run(|main| {
         let queue = new_queue(&main.vm);
-        assert_eq!(queue.call(Arc::default()), Err(Refused));
+        assert_eq!(queue.call(Arc::default(), |_| ()), Err(Refused));
         queue.open(None);
         let caller = {
             let queue = Arc::clone(&queue);
-            std::thread::spawn(move || queue.call(Arc::default()))
+            std::thread::spawn(move || queue.call(Arc::default(), |_| ()))
         };
         while !queue.has_calls() {
             std::thread::yield_now();
         }
         queue.close();
-        assert_eq!(queue.call(Arc::default()), Err(Refused));
+        assert_eq!(queue.call(Arc::default(), |_| ()), Err(Refused));
         queue.answer(&queue.take().expect("the call that waits"));
         assert_eq!(caller.join().expect("it ends"), Ok(()));
     });

@@ -307,3 +307,28 @@ fn a_deadlock_is_reported_although_an_abandoned_call_goes_on() {
         .complained("deadlock: no process can ever run again");
     assert!(outcome.stdout.contains("timed out"), "{outcome}");
 }
+
+/// Guards against a program that stands still without a word.
+#[test]
+fn a_callback_that_may_wait_for_ever_for_others_is_told_of() {
+    for (limit, threads, why) in [
+        ("", 65, "64 callbacks of threads are in progress"),
+        (
+            "process.params.max_threads = 1",
+            1,
+            "process.params.max_threads is 1",
+        ),
+    ] {
+        let mut program = baton()
+            .process_code(&format!(
+                "local subject = require 'ffi.subject'
+                 process.params.warn_blocked = 0.01
+                 {limit}
+                 local all = process.barrier(65)
+                 local function wait() all:wait() return 0 end
+                 subject.subject_call_from_threads(wait, {threads}, 1)"
+            ))
+            .start();
+        program.await_stderr(why);
+    }
+}

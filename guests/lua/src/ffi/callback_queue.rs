@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_core::sched::ProcessId;
 use baton_core::vm::{Inside, Vm};
-use baton_ffi::callback_queue::{CallbackQueue, ListenerEnd, Next, QueuedCall};
+use baton_ffi::callback_queue::{CallbackQueue, Delay, ListenerEnd, Next, QueuedCall};
 
 use baton_capi::CWake;
 
@@ -33,6 +33,22 @@ impl From<Arc<QueuedCall<usize>>> for CQueuedCall {
 const CALL: c_int = 0;
 const ASK_AGAIN: c_int = 1;
 const END: c_int = 2;
+
+fn warn_of_delay(delay: Delay) {
+    let (why, remedy) = match delay {
+        Delay::MostCallbacks(most) => (
+            format!("{most} callbacks of threads are in progress, which is the limit"),
+            "If they wait for this one, they wait for ever: have fewer threads call at a time",
+        ),
+        Delay::MostThreads(most) => (
+            format!("process.params.max_threads is {most}, and as many native threads are in use"),
+            "If the calls on them wait for this one, they wait for ever: allow more threads",
+        ),
+    };
+    crate::vms::list::write_notice(&format!(
+        "baton: warning: a callback of another thread is late: {why}. {remedy}.\n"
+    ));
+}
 
 /// Makes a closed queue, which is never freed: a call may come at any time. Inside the VM.
 // SAFETY: the only definition of this symbol, with the signature of `c/ffi/inside.h`.
@@ -67,7 +83,7 @@ extern "C" fn baton_ffi_queue_close(queue: &Queue) {
 // SAFETY: the only definition of this symbol, with the signature of `c/ffi/inside.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_ffi_queue_add(queue: &Queue, incoming: usize) -> c_int {
-    queue.call(incoming).is_ok().into()
+    queue.call(incoming, warn_of_delay).is_ok().into()
 }
 
 /// Whether a call waits for a listener.

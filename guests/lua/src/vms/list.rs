@@ -129,7 +129,7 @@ fn describe(vm: &Vm, title: &str) -> String {
     )
 }
 
-fn write_notice(text: &str) {
+pub(crate) fn write_notice(text: &str) {
     // SAFETY: the text is readable; it is copied.
     unsafe { baton_lua_post_notice(text.as_ptr().cast(), text.len()) };
 }
