@@ -54,24 +54,21 @@ end
 -- Guards against a zombie for each VM that is halted while it waits for a command.
 function case.a_command_of_a_halted_vm_is_waited_for()
   local path = check.scratch "pid"
-  local w = vm.spawn(function(path)
-    local guard <close> = setmetatable({}, {
-      __close = function() os.execute("echo $$ > " .. path .. "; exec sleep 0.2") end,
-    })
-    require("baton.process").sleep(3600)
+  local w = vm.spawn({ quiet = true }, function(path)
+    local script = "echo $$ > %s.new; mv %s.new %s; while [ ! -e %s.go ]; do sleep 0.01; done"
+    os.execute((script:gsub("%%s", path)))
   end, path)
-  check.equal(w:kill("halted", 0.05), true)
+  local function is_there(name)
+    local file <close> = io.open(name)
+    return file ~= nil
+  end
+  check.eventually("the command runs", function() return is_there(path) end)
+  check.equal(w:kill("halted", 0.01), true)
   check.equal(w:join(30), false)
-  local pid
-  check.eventually("the command runs", function()
-    local file <close> = io.open(path)
-    pid = file and file:read "n"
-    return pid
-  end)
-  check.eventually("nothing is left of it", function()
-    local file <close> = io.open("/proc/" .. math.tointeger(pid) .. "/stat")
-    return not file
-  end)
+  local stat = "/proc/" .. tonumber(check.read_file(path)) .. "/stat"
+  check.that(is_there(stat), "it goes on")
+  check.write_file(path .. ".go", "")
+  check.eventually("nothing is left of it", function() return not is_there(stat) end)
 end
 
 function case.a_vm_that_still_loads_its_module_is_killed_with_its_close_variables()
