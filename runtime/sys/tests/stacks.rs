@@ -397,3 +397,37 @@ fn a_reservation_beyond_the_processors_address_space_makes_nothing() {
     ));
     assert_eq!(pool.premade(huge).expect("a size in bounds"), 0);
 }
+
+/// Guards against ended processes whose stacks keep address space from the rest of the program.
+#[test]
+fn free_stacks_are_unmapped_except_of_a_few_and_of_those_that_were_reserved() {
+    let mut pool = pool();
+    let mut stacks: Vec<Stack> = (0..20)
+        .map(|_| pool.allocate(None).expect("there is room"))
+        .collect();
+    let kept = stacks.swap_remove(7);
+    touch(&kept, 100);
+    let own = pool.allocate(Some(3 * DEFAULT)).expect("there is room");
+    stacks.into_iter().for_each(|stack| pool.recycle(stack));
+    pool.recycle(own);
+    let before = pool.stats();
+    assert!(before.reserved >= 23 * DEFAULT);
+    assert_eq!(pool.unmap_free(), before.reserved - pool.stats().reserved);
+    let now = pool.stats();
+    assert_eq!((now.in_use, now.free), (1, 4));
+    assert!(now.reserved < 7 * DEFAULT, "{now:?}");
+    touch(&kept, 200); // it is still there
+    let stacks: Vec<Stack> = (0..30)
+        .map(|_| pool.allocate(None).expect("there is room"))
+        .collect();
+    let places: HashSet<_> = stacks.iter().map(Stack::bottom).collect();
+    assert!(places.len() == 30 && !places.contains(&kept.bottom()));
+    stacks.iter().for_each(|stack| touch(stack, stack.size()));
+    stacks.into_iter().for_each(|stack| pool.recycle(stack));
+    for size in [None, Some(3 * DEFAULT)] {
+        pool.reserve(10, size).expect("there is room");
+        pool.unmap_free();
+        assert_eq!(pool.premade(size).expect("the size is legal"), 10);
+    }
+    pool.recycle(kept);
+}

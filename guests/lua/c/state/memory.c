@@ -28,8 +28,8 @@ static size_t unmap_stacks(lua_State *L, struct baton_process *process) {
 /* Tries again for a C function that fills a buffer: for that, Lua collects no garbage. */
 static void *allocate_again(void *block, size_t size) {
   struct baton_process *process = baton_gate_process();
-  if (baton_gate_is_inside() || process == NULL || process->L == NULL) return NULL;
-  return unmap_stacks(process->L, process) > 0 ? realloc(block, size) : NULL;
+  if (baton_gate_is_inside() || process == NULL || process->global == NULL) return NULL;
+  return unmap_stacks(baton_lua_innermost(process), process) > 0 ? realloc(block, size) : NULL;
 }
 
 /* Takes what memory there is. */
