@@ -453,14 +453,23 @@ BATON_INSIDE struct baton_wake baton_select(const baton_vm *vm, const struct bat
    functions. */
 typedef size_t (*baton_message_size)(const void *message);
 typedef void (*baton_message_end)(void *message);
+/* Calls one of the functions below for each reference of the message to a channel or a dictionary.
+   Without it (NULL), objects that refer to each other by messages are never freed. */
+struct baton_visitor;
+typedef void (*baton_message_references)(const void *message, struct baton_visitor *visitor);
 struct baton_message_kind {
   baton_message_size size;
   baton_message_end end;
+  baton_message_references references;
 };
+struct baton_shared_channel;
+struct baton_dict;
+BATON_ANY_THREAD void baton_visit_channel(
+    struct baton_visitor *visitor, struct baton_shared_channel *channel);
+BATON_ANY_THREAD void baton_visit_dict(struct baton_visitor *visitor, struct baton_dict *dict);
 
 /* A channel for at most `capacity` messages of at most `bytes` bytes together. A larger message is
    let in alone. `capacity` is at least 1. `kind` lives as long as the program. */
-struct baton_shared_channel;
 BATON_ANY_THREAD struct baton_shared_channel *baton_shared_channel_new(uint64_t capacity,
     uint64_t bytes, const char *name, const struct baton_message_kind *kind);
 BATON_ANY_THREAD void baton_shared_channel_hold(struct baton_shared_channel *channel);
@@ -534,7 +543,6 @@ struct baton_dict_key {
 };
 enum baton_dict_result { BATON_DICT_STORED, BATON_DICT_FULL, BATON_DICT_NOT_WANTED };
 
-struct baton_dict;
 BATON_ANY_THREAD struct baton_dict *baton_dict_new(
     uint64_t bytes, int evicts, const struct baton_message_kind *kind);
 BATON_ANY_THREAD void baton_dict_hold(struct baton_dict *dict);

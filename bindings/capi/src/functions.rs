@@ -141,6 +141,7 @@ macro_rules! bridge_from_anywhere {
 }
 
 mod commands;
+mod cycles;
 mod descriptors;
 mod dict;
 pub(crate) mod gate;

@@ -38,6 +38,7 @@ const TYPES: [(&str, &str); 32] = [
     ("Commands", "struct baton_commands"),
     ("Handler", "baton_signal_handler"),
     ("CMessageKind", "struct baton_message_kind"),
+    ("CVisitor<'_>", "struct baton_visitor"),
     ("CSharedChannel", "struct baton_shared_channel"),
     ("CWords", "struct baton_words"),
     ("CDict", "struct baton_dict"),

@@ -4,8 +4,9 @@
 //! gone. So the forking thread holds all of them during the fork ([`hold_all`]): then none is held
 //! by another thread, and what they guard is consistent in the child.
 //!
-//! **No deadlock.** A thread holds at most one of these mutexes at a time, takes no other lock
-//! under it, and does not wait. Only the forking thread holds several.
+//! **No deadlock.** A thread waits for one of these mutexes only while it holds none of them, takes
+//! no other lock under it, and does not wait for anything else. Only the forking thread waits for
+//! several.
 
 #[cfg(loom)]
 pub use loom::sync::MutexGuard;
@@ -63,6 +64,28 @@ impl<T: Shared> SharedMutex<T> {
             Some(guard) => guard,
             None => self.mutex.lock().unwrap_or_else(PoisonError::into_inner),
         }
+    }
+
+    /// Gets the mutex if nobody holds it. A thread may hold several that it has got so: it waits
+    /// for none.
+    ///
+    /// ```
+    /// # use baton_sys::shared_mutex::{Shared, SharedMutex};
+    /// # struct Count(u32);
+    /// # impl Shared for Count {
+    /// #     fn in_child(&mut self) {}
+    /// # }
+    /// let count = SharedMutex::new(Count(1));
+    /// let held = count.lock();
+    /// assert!(count.try_lock().is_none());
+    /// # drop(held);
+    /// ```
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        #[cfg(not(loom))]
+        if let Err(TryLockError::Poisoned(poisoned)) = self.mutex.try_lock() {
+            return Some(poisoned.into_inner());
+        }
+        self.mutex.try_lock().ok()
     }
 
     /// Tries for about as long as a holder needs. A thread that waits in the system makes all

@@ -44,6 +44,9 @@ cases! {
         misuse_raises,
         a_wait_in_a_critical_section_raises;
     mod dict from "sharing/dict.lua":
+        objects_that_refer_to_each_other_are_freed,
+        objects_that_refer_to_each_other_live_as_long_as_one_of_them_is_used,
+        circles_are_collected_beside_other_vms_that_use_them,
         values_of_all_kinds_come_back,
         each_reader_of_a_table_gets_a_copy,
         shared_objects_are_stored_by_reference,

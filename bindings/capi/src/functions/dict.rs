@@ -1,8 +1,10 @@
 //! The dictionary that several VMs share. C holds it by a pointer, which counts as a reference.
 
+use super::cycles::{self, CVisitor, Container, Held, Reference};
 use super::shared::{CMessage, CMessageKind};
 use baton_core::shared::channel::Message;
-use baton_core::shared::dict::{Change, Dict, Stored, Value, WhenFull};
+use baton_core::shared::dict::{Change, Dict, HeldValues, Stored, Value, WhenFull};
+use std::any::Any;
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -69,6 +71,42 @@ impl CDictKey {
 struct CDict {
     dict: Dict<DictValue>,
     kind: &'static CMessageKind,
+    stored: cycles::Stored,
+}
+
+impl Container for CDict {
+    fn stored(&self) -> &cycles::Stored {
+        &self.stored
+    }
+
+    fn try_hold(&self) -> Option<Box<dyn Held + '_>> {
+        Some(Box::new(self.dict.try_hold()?))
+    }
+}
+
+impl Held for HeldValues<'_, DictValue> {
+    fn each_reference(&self, f: &mut dyn FnMut(Reference)) {
+        for value in self.iter() {
+            if let DictValue::Message(message) = value {
+                message.each_reference(f);
+            }
+        }
+    }
+
+    fn take_all(&mut self) -> Box<dyn Any> {
+        Box::new(self.take_all())
+    }
+}
+
+/// Notes a reference of a message to a dictionary.
+///
+/// # Safety
+/// The message has the reference.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_visit_dict(visitor: &mut CVisitor<'_>, dict: *const CDict) {
+    // SAFETY: the caller's condition; the pointer is of `Arc::into_raw`.
+    visitor.visit(unsafe { Reference::new(dict) });
 }
 
 impl CDictValue {
@@ -183,7 +221,11 @@ extern "C" fn baton_dict_new(
         _ => WhenFull::Evict,
     };
     let dict = Dict::new(bytes, when_full);
-    Arc::into_raw(Arc::new(CDict { dict, kind }))
+    Arc::into_raw(Arc::new(CDict {
+        dict,
+        kind,
+        stored: cycles::Stored::default(),
+    }))
 }
 
 /// Takes one more reference.
@@ -205,7 +247,7 @@ unsafe extern "C" fn baton_dict_hold(dict: *const CDict) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_dict_release(dict: *const CDict) {
     // SAFETY: the caller's condition; the pointer is of `Arc::into_raw`.
-    drop(unsafe { Arc::from_raw(dict) });
+    cycles::release(unsafe { Arc::from_raw(dict) });
 }
 
 /// How many entries there are.

@@ -1,10 +1,12 @@
 //! Objects that several VMs share. C holds each by a pointer, which counts as a reference.
 
+use super::cycles::{self, CVisitor, Container, Held, Reference, Stored};
 use super::{CWake, deadline, write_message};
 use baton_core::sched::{Wake, WakeReason};
-use baton_core::shared::channel::Message;
+use baton_core::shared::channel::{HeldMessages, Message};
 use baton_core::shared::{SharedChannel, Words};
 use baton_core::vm::{Sleeper, Vm, wake_from_outside};
+use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use std::sync::Arc;
 pub(crate) struct CMessageKind {
     size: extern "C" fn(*const c_void) -> usize,
     end: extern "C" fn(*mut c_void),
+    references: Option<extern "C" fn(*const c_void, *mut CVisitor<'_>)>,
 }
 
 /// A message of C. It is freed if it is dropped.
@@ -28,10 +31,20 @@ impl CMessage {
     /// Takes a message over from C.
     pub(super) fn new(pointer: usize, kind: &'static CMessageKind) -> CMessage {
         let size = (kind.size)(pointer as *const c_void) as u64;
-        CMessage {
+        let message = CMessage {
             pointer,
             size,
             kind,
+        };
+        message.each_reference(&mut Reference::is_stored);
+        message
+    }
+
+    /// Calls `f` for each channel and dictionary that the message refers to.
+    pub(super) fn each_reference(&self, f: &mut dyn FnMut(Reference)) {
+        if let Some(references) = self.kind.references {
+            let mut visitor = CVisitor::new(f);
+            references(self.pointer as *const c_void, &raw mut visitor);
         }
     }
 
@@ -41,6 +54,7 @@ impl CMessage {
 
     /// Gives the message to C.
     pub(super) fn into_pointer(self) -> usize {
+        self.each_reference(&mut Reference::is_not_stored);
         let pointer = self.pointer;
         std::mem::forget(self);
         pointer
@@ -55,6 +69,7 @@ impl Message for CMessage {
 
 impl Drop for CMessage {
     fn drop(&mut self) {
+        self.each_reference(&mut Reference::is_not_stored);
         (self.kind.end)(self.pointer as *mut c_void);
     }
 }
@@ -64,6 +79,41 @@ impl Drop for CMessage {
 pub(super) struct CSharedChannel {
     pub(super) channel: SharedChannel<CMessage, Sleeper>,
     kind: &'static CMessageKind,
+    stored: Stored,
+}
+
+impl Container for CSharedChannel {
+    fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    fn try_hold(&self) -> Option<Box<dyn Held + '_>> {
+        Some(Box::new(self.channel.try_hold()?))
+    }
+}
+
+impl Held for HeldMessages<'_, CMessage, Sleeper> {
+    fn each_reference(&self, f: &mut dyn FnMut(Reference)) {
+        self.iter().for_each(|message| message.each_reference(f));
+    }
+
+    fn take_all(&mut self) -> Box<dyn Any> {
+        Box::new(self.take_all().collect::<Vec<_>>())
+    }
+}
+
+/// Notes a reference of a message to a channel.
+///
+/// # Safety
+/// The message has the reference.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_visit_channel(
+    visitor: &mut CVisitor<'_>,
+    channel: *const CSharedChannel,
+) {
+    // SAFETY: the caller's condition; the pointer is of `Arc::into_raw`.
+    visitor.visit(unsafe { Reference::new(channel) });
 }
 
 impl CSharedChannel {
@@ -101,6 +151,7 @@ unsafe extern "C" fn baton_shared_channel_new(
     Arc::into_raw(Arc::new(CSharedChannel {
         channel: SharedChannel::new(capacity, bytes, &name),
         kind,
+        stored: Stored::default(),
     }))
 }
 
@@ -123,7 +174,7 @@ unsafe extern "C" fn baton_shared_channel_hold(channel: *const CSharedChannel) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_shared_channel_release(channel: *const CSharedChannel) {
     // SAFETY: the caller's condition; the pointer is of `Arc::into_raw`.
-    drop(unsafe { Arc::from_raw(channel) });
+    cycles::release(unsafe { Arc::from_raw(channel) });
 }
 
 /// How many messages are in a channel.

@@ -64,6 +64,13 @@ size_t baton_block_size(const struct baton_block *block) {
   return sizeof *block + block->size + block->references * sizeof *block->held;
 }
 
+void baton_block_visit(const struct baton_block *block, struct baton_visitor *visitor) {
+  uint32_t i;
+  for (i = block->given; i < block->references; i++)
+    if (block->held[i].kind->visit != NULL)
+      block->held[i].kind->visit(block->held[i].object, visitor);
+}
+
 void baton_block_free(struct baton_block *block) {
   uint32_t i;
   if (block == NULL) return;

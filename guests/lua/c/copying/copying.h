@@ -26,6 +26,8 @@ struct baton_block *baton_copy_out(lua_State *L, int first, int count, const cha
 int baton_copy_in(lua_State *L, struct baton_block *block);
 /* Bytes that the block takes. */
 size_t baton_block_size(const struct baton_block *block);
+/* Notes the references of a block to objects that may have messages themselves. By any thread. */
+void baton_block_visit(const struct baton_block *block, struct baton_visitor *visitor);
 /* Frees a block that nobody reads. By any thread. */
 void baton_block_free(struct baton_block *block);
 /* Frees the blocks that a VM has kept for messages. The VM has ended. */
@@ -57,6 +59,8 @@ struct baton_sendable {
   /* Takes one more reference, which it returns; NULL without memory. By any thread. The function
      itself may be NULL: such a value is read once. */
   void *(*again)(void *object);
+  /* Notes a reference to an object that may have messages itself; NULL if it has none. */
+  void (*visit)(void *object, struct baton_visitor *visitor);
 };
 void baton_copy_register(const struct baton_sendable *kind);
 

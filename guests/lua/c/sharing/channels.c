@@ -19,7 +19,11 @@ static struct baton_shared_channel *check_channel(lua_State *L) {
 
 static size_t size_of_message(const void *message) { return baton_block_size(message); }
 static void free_message(void *message) { baton_block_free(message); }
-static const struct baton_message_kind messages = {size_of_message, free_message};
+static void visit_message(const void *message, struct baton_visitor *visitor) {
+  baton_block_visit(message, visitor);
+}
+static const struct baton_message_kind messages = {
+    size_of_message, free_message, visit_message};
 
 /* {======================================================
 ** Making a channel
@@ -249,6 +253,10 @@ static void *hold_channel_again(void *object) {
 
 static void release_channel(void *object) { baton_shared_channel_release(object); }
 
+static void visit_channel(void *object, struct baton_visitor *visitor) {
+  baton_visit_channel(visitor, object);
+}
+
 static void push_channel(lua_State *L, void *object) {
   baton_shared_push(
       L, BATON_SEALED_SHARED_CHANNEL, sizeof(struct baton_handle), object, release_channel);
@@ -273,7 +281,8 @@ void baton_shared_install_channels(void) {
       {"__tostring", channel_tostring}, {NULL, NULL}};
   static const luaL_Reg none[] = {{NULL, NULL}}, of_box[] = {{"__gc", box_gc}, {NULL, NULL}};
   static const struct baton_sendable kind = {
-      is_channel, hold_channel, push_channel, release_channel, hold_channel_again};
+      is_channel, hold_channel, push_channel, release_channel, hold_channel_again,
+      visit_channel};
   static const struct baton_shared_cases cases = {pack, unpack, push};
   baton_shared_install_kind(BATON_SEALED_MESSAGE, none, of_box);
   baton_shared_install_kind(BATON_SEALED_SHARED_CHANNEL, methods, metamethods);

@@ -20,7 +20,10 @@ static struct baton_dict *check_dict(lua_State *L) {
 
 static size_t size_of_block(const void *block) { return baton_block_size(block); }
 static void free_block(void *block) { baton_block_free(block); }
-static const struct baton_message_kind blocks = {size_of_block, free_block};
+static void visit_block(const void *block, struct baton_visitor *visitor) {
+  baton_block_visit(block, visitor);
+}
+static const struct baton_message_kind blocks = {size_of_block, free_block, visit_block};
 
 /* {======================================================
 ** Making a dictionary
@@ -388,6 +391,10 @@ static void *hold_dict_again(void *object) {
 
 static void release_dict(void *object) { baton_dict_release(object); }
 
+static void visit_dict(void *object, struct baton_visitor *visitor) {
+  baton_visit_dict(visitor, object);
+}
+
 static void push_dict(lua_State *L, void *object) {
   baton_shared_push(L, BATON_SEALED_DICT, sizeof(struct baton_handle), object, release_dict);
 }
@@ -399,7 +406,7 @@ void baton_shared_install_dict(void) {
   static const luaL_Reg metamethods[] = {
       {"__gc", dict_gc}, {"__len", dict_length}, {NULL, NULL}};
   static const struct baton_sendable kind = {
-      is_dict, hold_dict, push_dict, release_dict, hold_dict_again};
+      is_dict, hold_dict, push_dict, release_dict, hold_dict_again, visit_dict};
   baton_shared_install_kind(BATON_SEALED_DICT, methods, metamethods);
   baton_copy_register(&kind);
 }

@@ -7,7 +7,7 @@
 //! receivers and by senders apart.
 
 use super::tickets::{Sleep, TicketId, TicketWas, Tickets, Wakes};
-use baton_sys::shared_mutex::{Shared, SharedMutex};
+use baton_sys::shared_mutex::{MutexGuard, Shared, SharedMutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -145,6 +145,28 @@ impl<M: Message, S: Sleep> Contents<M, S> {
             wakes.add(called);
         }
         self.senders = senders;
+    }
+}
+
+/// The messages of a channel that nobody else uses meanwhile.
+pub struct HeldMessages<'c, M, S>(MutexGuard<'c, Contents<M, S>>);
+
+impl<M, S> std::fmt::Debug for HeldMessages<'_, M, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HeldMessages").finish_non_exhaustive()
+    }
+}
+
+impl<M: Message, S> HeldMessages<'_, M, S> {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &M> {
+        self.0.messages.iter()
+    }
+
+    /// Takes all of them out.
+    pub fn take_all(&mut self) -> impl Iterator<Item = M> + use<M, S> {
+        self.0.bytes = 0;
+        std::mem::take(&mut self.0.messages).into_iter()
     }
 }
 
@@ -317,6 +339,11 @@ impl<M: Message, S: Sleep> SharedChannel<M, S> {
     /// Calls the tickets behind those of VMs that have ended.
     pub fn pass_on(&self) -> Wakes<S> {
         self.state.lock().settle()
+    }
+
+    /// The messages, unless another thread uses the channel. Nobody else uses it meanwhile.
+    pub fn try_hold(&self) -> Option<HeldMessages<'_, M, S>> {
+        self.state.try_lock().map(HeldMessages)
     }
 
     /// Closes the channel: nothing is sent any more, and who waits is woken. What is in it can

@@ -13,7 +13,7 @@
 //! Values that were removed are dropped after the mutex was released.
 
 use baton_sys::clock::Instant;
-use baton_sys::shared_mutex::{Shared, SharedMutex};
+use baton_sys::shared_mutex::{MutexGuard, Shared, SharedMutex};
 use lru::{DefaultHasher, LruCache};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -99,6 +99,33 @@ impl<V> std::fmt::Debug for Dict<V> {
             .field("limit", &self.limit)
             .field("used", &self.used)
             .finish_non_exhaustive()
+    }
+}
+
+/// The values of a dictionary that nobody else uses meanwhile.
+#[derive(Debug)]
+pub struct HeldValues<'d, V> {
+    dict: &'d Dict<V>,
+    shards: Vec<MutexGuard<'d, Shard<V>>>,
+}
+
+impl<V: Value> HeldValues<'_, V> {
+    /// All of them, expired ones included.
+    pub fn iter(&self) -> impl Iterator<Item = &V> {
+        let entries = self.shards.iter().flat_map(|shard| shard.entries.iter());
+        entries.map(|(_, entry)| &entry.value)
+    }
+
+    /// Takes all of them out.
+    pub fn take_all(&mut self) -> Vec<V> {
+        let mut values = Vec::new();
+        for shard in &mut self.shards {
+            while let Some((_, entry)) = shard.entries.pop_lru() {
+                self.dict.give_back(entry.size);
+                values.push(entry.value);
+            }
+        }
+        values
     }
 }
 
@@ -300,6 +327,15 @@ impl<V: Value> Dict<V> {
         // If another VM has taken the last entry, it has made the room.
         self.give_back(evicted.map_or(0, |(_, entry)| entry.size));
         true
+    }
+
+    /// The values, unless another thread uses the dictionary. Nobody else uses it meanwhile.
+    pub fn try_hold(&self) -> Option<HeldValues<'_, V>> {
+        let shards = self.shards.iter().map(|shard| shard.try_lock());
+        Some(HeldValues {
+            dict: self,
+            shards: shards.collect::<Option<_>>()?,
+        })
     }
 
     /// The keys, at most `limit` of them, in no order.

@@ -251,4 +251,91 @@ function case.misuse_raises()
   check.equal(#d, 0)
 end
 
+local function resident()
+  for line in io.lines "/proc/self/status" do
+    local kib = tonumber(line:match "^VmRSS:%s*(%d+)")
+    if kib then return kib end
+  end
+end
+
+-- Guards against counts of references that never become zero.
+function case.objects_that_refer_to_each_other_are_freed()
+  local long = ("x"):rep(100000)
+  local makes = {
+    function()
+      local d = vm.dict()
+      d:set("itself", d)
+      d:set("long", long)
+    end,
+    function()
+      local c = vm.channel()
+      c:send(c)
+      c:send(long)
+    end,
+    function()
+      local d, c, e = vm.dict(), vm.channel(), vm.dict()
+      d:set("c", { { c } })
+      c:send { e, d }
+      e:set("d", d)
+      e:set("long", long)
+    end,
+    function() -- the living one is no part of the circle
+      local d, living = vm.dict(), vm.dict()
+      d:set("d", { d, living })
+      d:set("long", long)
+      return living
+    end,
+  }
+  local living = {}
+  local function round(count)
+    for i = 1, count do
+      living[#living + 1] = makes[i % #makes + 1]()
+      if i % 10 == 0 then collectgarbage() end
+    end
+    collectgarbage()
+    return resident()
+  end
+  local before = round(40)
+  check.within(round(300) - before, -math.huge, 10000, "KiB more")
+  check.equal(#living, 85)
+  for i, d in ipairs(living) do check.equal(d:set("number", i), true) end
+end
+
+function case.objects_that_refer_to_each_other_live_as_long_as_one_of_them_is_used()
+  local d, e = vm.dict(), vm.dict()
+  d:set("e", e)
+  e:set("d", d)
+  d:set("text", "here")
+  d = nil
+  collectgarbage()
+  check.equal(e:get("d"):get "text", "here")
+  local c = vm.channel()
+  c:send(e)
+  e = nil
+  collectgarbage()
+  check.equal(c:receive():get("d"):get("e"):get("d"):get "text", "here")
+end
+
+function case.circles_are_collected_beside_other_vms_that_use_them()
+  local c = vm.channel(20)
+  local w = vm.spawn(function(c)
+    for i = 1, 300 do
+      local e = c:receive():get "e"
+      if i % 5 == 0 then collectgarbage() end
+      local number = e:get("d"):get "number"
+      if number ~= i then error(("%d expected, got %s"):format(i, number)) end
+    end
+    return "all"
+  end, c)
+  for i = 1, 300 do
+    local d, e = vm.dict(), vm.dict()
+    d:set("e", e)
+    e:set("d", d)
+    d:set("number", i)
+    c:send(d)
+    if i % 7 == 0 then collectgarbage() end
+  end
+  check.results("join", { true, "all" }, w:join())
+end
+
 check.run(case)
