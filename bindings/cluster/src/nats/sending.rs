@@ -74,8 +74,12 @@ async fn send_all(clients: Rc<Clients>, mut outgoing: UnboundedReceiver<Outgoing
                 let sent = client.publish_with_reply_and_headers(subject, reply, headers, payload);
                 let _ = sent.await;
             }
-            Outgoing::Flush(done) => {
-                let _ = done.send(has_all(&client).await);
+            // A connection that is lost may take the reply with it. Who waits gives up then.
+            Outgoing::Flush(mut done) => {
+                tokio::select! {
+                    has_all = has_all(&client) => drop(done.send(has_all)),
+                    () = done.closed() => {}
+                }
             }
         }
     }
