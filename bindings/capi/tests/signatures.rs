@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Types of the Rust side, and their names in C.
-const TYPES: [(&str, &str); 32] = [
+const TYPES: [(&str, &str); 33] = [
     ("()", "void"),
     ("c_void", "void"),
     ("c_char", "char"),

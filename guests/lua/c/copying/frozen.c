@@ -415,7 +415,7 @@ static void *hold_frozen_again(void *object) {
 }
 
 const struct baton_sendable baton_frozen_kind = {
-    is_frozen, hold_frozen, push_frozen, release_frozen, hold_frozen_again};
+    is_frozen, hold_frozen, push_frozen, release_frozen, hold_frozen_again, NULL};
 
 /* Whether the argument is returned as it is. */
 static int is_plain(lua_State *L) {

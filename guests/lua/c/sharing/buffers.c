@@ -304,7 +304,7 @@ void baton_shared_install_buffers(void) {
   static const luaL_Reg metamethods[] = {
       {"__gc", buffer_gc}, {"__len", buffer_length}, {NULL, NULL}};
   static const struct baton_sendable kind = {
-      is_buffer, hold_buffer, push_part, release_part, hold_part_again};
+      is_buffer, hold_buffer, push_part, release_part, hold_part_again, NULL};
   static const struct baton_movable movable = {
       is_buffer, check_movable, take_buffer, push_part, restore_buffer};
   baton_shared_install_kind(BATON_SEALED_BUFFER, methods, metamethods);

@@ -133,7 +133,7 @@ void baton_shared_install_moving(void) {
   static const luaL_Reg none[] = {{NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__tostring", moved_tostring}, {NULL, NULL}};
   static const struct baton_sendable kind = {
-      is_wrapper, take_moved, push_moved, release_moved, NULL};
+      is_wrapper, take_moved, push_moved, release_moved, NULL, NULL};
   baton_shared_install_kind(BATON_SEALED_MOVED, none, metamethods);
   baton_copy_register(&kind);
 }

@@ -157,7 +157,7 @@ void baton_shared_install_words(void) {
   static const luaL_Reg metamethods[] = {
       {"__gc", words_gc}, {"__len", words_length}, {NULL, NULL}};
   static const struct baton_sendable kind = {
-      is_words, hold_words, push_words, release_words, hold_words_again};
+      is_words, hold_words, push_words, release_words, hold_words_again, NULL};
   baton_shared_install_kind(BATON_SEALED_WORDS, methods, metamethods);
   baton_copy_register(&kind);
 }
