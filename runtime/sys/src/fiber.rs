@@ -53,8 +53,26 @@ struct FiberHeader {
     state: AtomicU8,
     entry: Option<Entry>,
     argument: usize,
+    /// For the report of an overflow.
+    label: Label,
     /// The fiber's context for a race detector; empty without one.
     watched: sanitizer::Context,
+}
+
+/// What the report of an overflow says of a fiber.
+#[derive(Clone, Copy)]
+struct Label {
+    number: u64,
+    name: *const u8,
+    name_size: usize,
+}
+
+impl Label {
+    const NONE: Label = Label {
+        number: 0,
+        name: std::ptr::null(),
+        name_size: 0,
+    };
 }
 
 /// A handle to a fiber; a plain word.
@@ -85,6 +103,7 @@ impl ThreadFiber {
             state: AtomicU8::new(RUNNING),
             entry: None,
             argument,
+            label: Label::NONE,
             watched: sanitizer::Context::of_this_thread(),
         };
         ThreadFiber(Box::new(FiberHeaderCell(std::cell::UnsafeCell::new(
@@ -107,9 +126,8 @@ impl Fiber {
     /// No other fiber is on the stack, unless that has ended and was left. The handle is not used
     /// after the stack is recycled.
     pub unsafe fn prepare(stack: &Stack, entry: Entry, argument: usize) -> Fiber {
-        let top = stack.top() as usize;
-        let header = (top - std::mem::size_of::<FiberHeader>()) & !63;
-        let pointer = header as *mut FiberHeader;
+        let pointer = header_on(stack);
+        let header = pointer as usize;
         // SAFETY: the stack is writable up to `top`, no fiber uses it, as the caller promises, and
         // the header's place is aligned and inside it; `prepare_frames` writes just below the
         // header.
@@ -119,6 +137,7 @@ impl Fiber {
                 state: AtomicU8::new(PARKED),
                 entry: Some(entry),
                 argument,
+                label: Label::NONE,
                 watched: sanitizer::Context::new(),
             });
             Fiber(NonNull::new_unchecked(pointer))
@@ -205,6 +224,21 @@ impl Fiber {
         unsafe { (*self.0.as_ptr()).argument }
     }
 
+    /// Labels the fiber for the report of an overflow, by a number and a name, which may be empty.
+    ///
+    /// # Safety
+    /// The fiber is alive, and no other thread uses it meanwhile. The name lives as long as the
+    /// fiber.
+    pub unsafe fn set_label(self, number: u64, name: &str) {
+        let label = Label {
+            number,
+            name: name.as_ptr(),
+            name_size: name.len(),
+        };
+        // SAFETY: the caller's conditions.
+        unsafe { (*self.0.as_ptr()).label = label }
+    }
+
     /// Replaces the argument.
     ///
     /// # Safety
@@ -213,6 +247,34 @@ impl Fiber {
         // SAFETY: the caller's conditions.
         unsafe { (*self.0.as_ptr()).argument = argument }
     }
+}
+
+/// The place of a fiber's header on its stack.
+fn header_on(stack: &Stack) -> *mut FiberHeader {
+    ((stack.top() as usize - std::mem::size_of::<FiberHeader>()) & !63) as *mut FiberHeader
+}
+
+/// The label of the fiber that runs on a stack; `None` if none runs there, or it has no number.
+///
+/// # Safety
+/// The stack is mapped, and its size is right. If a fiber runs on it, the fiber does not end
+/// meanwhile.
+pub(crate) unsafe fn label_on(stack: &Stack) -> Option<(u64, &[u8])> {
+    // SAFETY: the header is on the stack. Without a fiber it is zero, or that of an earlier one.
+    let header = unsafe { &*header_on(stack) };
+    // Relaxed: written by this thread.
+    let runs = header.state.load(Ordering::Relaxed) == RUNNING;
+    let Label {
+        number,
+        name,
+        name_size,
+    } = header.label;
+    if !runs || number == 0 {
+        return None;
+    }
+    // SAFETY: `set_label`'s condition; a text is not null.
+    let name = unsafe { std::slice::from_raw_parts(name, name_size) };
+    Some((number, name))
 }
 
 /// A fiber that only switches back to its thread: it measures the switch of stacks alone.

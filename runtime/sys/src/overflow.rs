@@ -16,12 +16,89 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use crate::fiber::label_on;
 use crate::platform;
+use crate::stack::stack_at;
 
 /// Returns whether `fault_address` is in the guard of a process's stack; if so, it has written its
 /// report to descriptor 2. Called on the alternate stack of the faulting thread. Must be
 /// async-signal-safe and must not unwind.
 pub type Describe = extern "C" fn(fault_address: usize) -> bool;
+
+/// Describes the overflow of a process of any guest, by its id and its name.
+///
+/// ```text
+/// baton: process 4294967297 'clerk' overflowed its C stack of 1048576 bytes (stack_size); ...
+/// ```
+pub extern "C" fn describe_process(fault_address: usize) -> bool {
+    let Some(stack) = stack_at(fault_address) else {
+        return false;
+    };
+    if !stack.guard().contains(&fault_address) {
+        return false;
+    }
+    // SAFETY: its mapping is noted. Its process has made the fault, so it does not end; or another
+    // one has, and then it does not run, and is none.
+    let Some((number, name)) = (unsafe { label_on(&stack) }) else {
+        return false;
+    };
+    let mut text = Text::default();
+    text.add(b"baton: process ");
+    text.add_number(number);
+    if !name.is_empty() {
+        text.add(b" '");
+        text.add(name);
+        text.add(b"'");
+    }
+    text.add(b" overflowed its C stack of ");
+    text.add_number(stack.size() as u64);
+    text.add(
+        b" bytes (stack_size); give it more when it is spawned, or bound the depth of calls\n",
+    );
+    // SAFETY: write is async-signal-safe and reads the text. The program ends in any case.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, text.bytes.as_ptr().cast(), text.size) };
+    true
+}
+
+/// A text of a bounded length.
+struct Text {
+    bytes: [u8; 320],
+    size: usize,
+}
+
+impl Default for Text {
+    fn default() -> Text {
+        Text {
+            bytes: [0; 320],
+            size: 0,
+        }
+    }
+}
+
+impl Text {
+    /// Appends what fits.
+    fn add(&mut self, more: &[u8]) {
+        for (to, from) in self.bytes[self.size..].iter_mut().zip(more) {
+            *to = *from;
+        }
+        self.size = (self.size + more.len()).min(self.bytes.len());
+    }
+
+    fn add_number(&mut self, number: u64) {
+        let mut digits = [0; 20];
+        let mut first = digits.len();
+        let mut rest = number;
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.add(&digits[first..]);
+    }
+}
 
 /// The function, or null. Written with Release by [`set_describe`], read with Acquire by the
 /// handler.

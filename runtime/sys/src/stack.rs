@@ -31,11 +31,13 @@ use std::sync::OnceLock;
 
 use crate::memory;
 
+mod mappings;
 mod pool;
 mod slots;
 mod valgrind;
 
 pub use pool::{MapLimitNear, StackPool, StackStats};
+pub(crate) use slots::stack_at;
 
 /// Bytes below each stack that fault on access. A larger frame whose pages C code does not touch in
 /// order could skip them, unless it was compiled with `-fstack-clash-protection`, as distributions

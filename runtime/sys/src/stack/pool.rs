@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::slots::{Layout, Slots};
-use super::{GuardKind, Stack, StackError, valgrind};
+use super::{GuardKind, Stack, StackError, mappings, valgrind};
 use crate::memory;
 
 /// A reservation leaves this fraction of the kernel's mappings to the rest of the program: to
@@ -408,6 +408,7 @@ impl StackPool {
         self.own_mappings += 1;
         self.own_reserved += whole;
         self.look_at_map_limit();
+        mappings::note(base, whole, whole);
         let stack = self.layout.stack_at(base, whole, OWN_MAPPING);
         valgrind::register(&stack);
         Ok(stack)

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::{
     COLOUR_STEP, COLOURS, GUARD_SIZE, GuardKind, MAXIMUM_SIZE, MINIMUM_SIZE, Stack, StackError,
-    valgrind,
+    mappings, valgrind,
 };
 use crate::memory;
 
@@ -113,6 +113,14 @@ impl Layout {
             GuardKind::Mprotect => unsafe { memory::permit_access(base, self.guard) },
         }
     }
+}
+
+/// The stack that an address is in, its guard included. Async-signal-safe.
+pub(crate) fn stack_at(address: usize) -> Option<Stack> {
+    let (base, extent) = mappings::slot_at(address)?;
+    // The numbers of the pool and of the slots, and the kind of the guards, do not matter here.
+    let layout = Layout::new(0, GuardKind::Mprotect, memory::page_size());
+    Some(layout.stack_at(NonNull::new(base as *mut u8)?, extent, 0))
 }
 
 /// Slots of one size, in use and free. Only their pool uses them.
@@ -383,6 +391,7 @@ impl Slots {
                     slots /= 2;
                 }
                 Ok(chunk) => {
+                    mappings::note(chunk, size, self.stride);
                     self.chunks += 1;
                     self.reserved += size;
                     self.fresh = (chunk, size);
@@ -425,6 +434,7 @@ unsafe fn unmap_slots(slots: &mut [NonNull<u8>], stride: usize) -> usize {
 /// As for [`memory::unmap`].
 unsafe fn unmap_all(start: NonNull<u8>, size: usize) {
     if size > 0 {
+        mappings::forget(start, size);
         // SAFETY: the caller's condition.
         unsafe { memory::unmap(start, size) };
     }
@@ -464,6 +474,30 @@ mod tests {
                 assert!(extent.is_multiple_of(page) && extent - layout.guard - size < 3 * page);
             }
             assert!(layout.usable_size(MAXIMUM_SIZE + 1).is_err());
+        }
+    }
+
+    #[test]
+    fn the_stack_of_each_address_is_found_until_it_is_unmapped() {
+        let layout = Layout::new(0, GuardKind::detect(), memory::page_size());
+        let mut slots = Slots::new(1, layout, layout.extent(64 << 10));
+        let place = |address: usize| {
+            let stack = stack_at(address)?;
+            Some((stack.bottom() as usize, stack.top() as usize))
+        };
+        let mut addresses = Vec::new();
+        for _ in 0..3 {
+            let stack = slots.make(0).expect("a stack");
+            let (bottom, top) = (stack.bottom() as usize, stack.top() as usize);
+            addresses = vec![stack.guard().start, bottom - 1, bottom, top - 1];
+            for &address in &addresses {
+                assert_eq!(place(address), Some((bottom, top)));
+            }
+        }
+        assert_eq!(place(&raw const addresses as usize), None);
+        slots.unmap();
+        for address in addresses {
+            assert_eq!(place(address), None, "it was unmapped");
         }
     }
 
