@@ -1,10 +1,28 @@
 /*
 ** The runtime for an interpreter that is written in C, the *guest*.
 **
-** baton/guest.h has what such a guest gives to the runtime, and a VM's life. This file has the
-** rest.
+** baton/guest.h has what such a guest gives to the runtime, and a VM's life. baton/shared.h has
+** what several VMs share. This file has the rest, and includes both.
+**
 ** Processes and objects are named by the scheduler's ids, which are never 0. Times are in
 ** nanoseconds.
+**
+** These parameters mean the same everywhere:
+**
+**   vm              the VM that the caller is in, or that the function is about
+**   process         the id of a process. If it has ended, or if it is no id, a function does
+**                   nothing, and returns 0 or what it says
+**   id              the id of an object, as its function `new` returned it
+**   user_data       the guest's own word for a process; not 0, which stands for none
+**   timeout         how long to wait at most: see baton_timeout
+**   deadline        until when, by the clock of baton_now; BATON_NO_DEADLINE: without a limit
+**   text, message, name, with size
+**                   where a text is written: cut to `size` bytes, ended by a zero byte
+**   on, holds, is_... , and results that say whether
+**                   0: no; otherwise yes
+**
+** A wait says by its baton_reason how it has ended. All waits end with BATON_KILLED when the
+** process is killed, and are refused with BATON_FORBIDDEN in a critical section.
 **
 ** A tag before each function says from where it may be called:
 **
@@ -33,25 +51,27 @@ extern "C" {
 
 /* Why a wait ended: `WakeReason` of the scheduler. */
 enum baton_reason {
-  BATON_DONE,
-  BATON_TIMED_OUT,
-  BATON_CLOSED,
-  BATON_GONE,
-  BATON_ABANDONED,
-  BATON_KILLED,
-  BATON_INTERRUPTED,
-  BATON_MISUSE,   /* the call was refused: a recursive lock, or a lock of another process */
-  BATON_FORBIDDEN /* the process is in a critical section and would have to wait */
+  BATON_DONE,        /* what was waited for has happened */
+  BATON_TIMED_OUT,   /* the time was up before */
+  BATON_CLOSED,      /* the channel is closed, or the object was freed or never was */
+  BATON_GONE,        /* nothing can end this wait: a process joins itself, or none is current */
+  BATON_ABANDONED,   /* the lock is the caller's; its last owner has ended with it */
+  BATON_KILLED,      /* the process was killed, and must end: see baton_kill_is_due */
+  BATON_INTERRUPTED, /* by baton_interrupt */
+  BATON_MISUSE,      /* the call was refused: a recursive lock, or a lock of another process */
+  BATON_FORBIDDEN    /* the process is in a critical section and would have to wait */
 };
 
+/* How a wait has ended. */
 struct baton_wake {
-  uint32_t reason;
-  uint32_t case_index; /* of a select */
-  uint64_t value;
+  uint32_t reason;     /* an enum baton_reason */
+  uint32_t case_index; /* of a select: which case, from 0 */
+  uint64_t value;      /* what was received; otherwise 0 unless a function says it */
 };
 
 /* A relative time. Negative: no limit. Zero: do not wait. */
 typedef int64_t baton_timeout;
+/* Without a limit. */
 #define BATON_FOREVER ((baton_timeout)-1)
 
 /* An absolute time that never comes. */
@@ -59,7 +79,7 @@ typedef int64_t baton_timeout;
 
 /* The monotonic clock. In a simulated run, the simulated one. */
 BATON_ANY_THREAD uint64_t baton_now(void);
-/* BATON_DONE: the time has come. BATON_KILLED: the process must end. */
+/* Sleeps. BATON_DONE: the time has come. */
 BATON_INSIDE struct baton_wake baton_sleep_until(const baton_vm *vm, uint64_t deadline);
 /* Moves all deadlines and timers into the future, as if the time had stood still so long. */
 BATON_INSIDE void baton_postpone(const baton_vm *vm, uint64_t nanoseconds);
@@ -70,38 +90,47 @@ BATON_INSIDE void baton_postpone(const baton_vm *vm, uint64_t nanoseconds);
 ** Processes
 ** ======================================================= */
 
+/* What a process does. */
 enum baton_state {
-  BATON_STATE_RUNNING,
-  BATON_STATE_RUNNABLE,
-  BATON_STATE_WAITING,
-  BATON_STATE_SLEEPING,
-  BATON_STATE_SUSPENDED,
-  BATON_STATE_FOREIGN,
-  BATON_STATE_DEAD
+  BATON_STATE_RUNNING,   /* it is the current one, inside or in a call that has the VM */
+  BATON_STATE_RUNNABLE,  /* it runs when its turn comes */
+  BATON_STATE_WAITING,   /* for an object, a descriptor, the end of another one */
+  BATON_STATE_SLEEPING,  /* until a time */
+  BATON_STATE_SUSPENDED, /* until somebody resumes it */
+  BATON_STATE_FOREIGN,   /* in a foreign call, and others run beside it */
+  BATON_STATE_DEAD       /* it has ended, or there is no such process */
 };
 
 /* Sizes of texts, in bytes. The last three include the zero at the end. */
 #define BATON_THREAD_NAME 63  /* the longest name of a thread */
+#define BATON_PROCESS_NAME 63 /* the longest name of a process */
 #define BATON_BLOCKER 1024    /* what a process waits for */
 #define BATON_OBJECT_NAME 100 /* the name of an object, escaped */
-#define BATON_MESSAGE 240
+#define BATON_MESSAGE 240     /* a message of the runtime */
 
+/* What a new process is like. All zero but for `size` is a process with the usual of all. */
 struct baton_spawn_options {
   size_t size;         /* sizeof(struct baton_spawn_options) */
-  uintptr_t user_data; /* the guest's record of the process */
-  size_t stack_size;   /* bytes; 0: the parameter's */
-  int priority;        /* 1 to 80; 0: the calling process's */
-  int preemptible, daemon, quiet, suspended;
+  uintptr_t user_data; /* the guest's record of the process; not 0 */
+  size_t stack_size;   /* bytes of its C stack; 0: the parameter stack_size, 1 MiB unless set */
+  int priority;        /* 1 to 80, higher is more urgent; 0: the calling process's */
+  int preemptible;     /* it gives way at safepoints; otherwise only at its waits and yields */
+  int daemon;          /* baton_wait_for_rest does not wait for it */
+  int quiet;           /* the guest's own: not to report its error. The runtime ignores it */
+  int suspended;       /* it begins when baton_resume is called for it */
   char thread[BATON_THREAD_NAME + 1]; /* the thread that it is bound to; empty: none */
-  int by_timer;                       /* it begins when a timer fires it */
+  int by_timer;     /* it is *prepared*: it begins when a timer fires it (baton_timer_new) */
+  const char *name; /* for reports; copied, cut to BATON_PROCESS_NAME bytes; NULL: none */
 };
 
-/* Returns the process's id. 0 if there cannot be another process; writes a message then. */
+/* Makes a process. Returns its id. 0, and writes a message, if there cannot be another one. */
 BATON_INSIDE uint64_t baton_spawn(
     const baton_vm *vm, const struct baton_spawn_options *options, char *message, size_t size);
 
+/* The time that a process has used: of its runs, and of a processor in them, which is at most as
+   much. */
 struct baton_time_used {
-  double running, cpu; /* seconds; processor time is at most the time of the process's runs */
+  double running, cpu; /* seconds */
 };
 
 /* What the scheduler knew of a process at its end. */
@@ -118,7 +147,10 @@ BATON_INSIDE void baton_forget(const baton_vm *vm, uint64_t process);
 /* Ends a process that has not run yet. Returns 0 if it has. */
 BATON_INSIDE int baton_end_unstarted(const baton_vm *vm, uint64_t process);
 
+/* Lets the other processes of the same priority run first, each once. */
 BATON_INSIDE void baton_yield(const baton_vm *vm);
+/* As baton_yield, but `process` is the next one. If it cannot run, or another one is more urgent,
+   this is baton_yield. */
 BATON_INSIDE void baton_yield_to(const baton_vm *vm, uint64_t process);
 /* Lets a more urgent process run, if there is one. */
 BATON_INSIDE void baton_give_way(const baton_vm *vm);
@@ -136,13 +168,20 @@ BATON_INSIDE void baton_safepoint_in_call(const baton_vm *vm);
 /* Makes the calling process give way to its equals once, at its next safepoint, before a long piece
    of work that nothing can interrupt. It keeps the rest of its slice. */
 BATON_INSIDE void baton_step_aside(const baton_vm *vm);
-/* For traces: the calling process begins to collect garbage, or ends that. */
+/* For traces: the calling process begins to collect garbage (`begins`), or ends that. */
 BATON_INSIDE void baton_trace_garbage(const baton_vm *vm, int begins);
 
-/* A critical section of the calling process. Leaving one lets nobody run; baton_give_way does. */
+/* Begins a critical section of the calling process: no other process runs until its end. Sections
+   nest. Waits in one are refused with BATON_FORBIDDEN, also baton_sleep_until: look at the reason,
+   and report an error. A foreign call in one keeps the VM. */
 BATON_INSIDE void baton_enter_critical(const baton_vm *vm);
+/* Ends the section. It lets nobody run; baton_give_way does. */
 BATON_INSIDE void baton_leave_critical(const baton_vm *vm);
 
+/* Waits for the end of a process. BATON_DONE: it has ended, or the id is stale, or none.
+   BATON_TIMED_OUT: not yet. BATON_GONE: it is the calling process, which would wait for ever.
+   (As a case of baton_select, the calling process is a BATON_MISUSE.) What the process has
+   computed is in the guest's record of it. */
 BATON_INSIDE struct baton_wake baton_join(
     const baton_vm *vm, uint64_t process, baton_timeout timeout);
 /* How many processes wait for the end of this one. */
@@ -152,15 +191,18 @@ BATON_INSIDE void baton_release_joiners(const baton_vm *vm, uint64_t process);
 /* Waits until all other processes that are no daemons have ended. */
 BATON_INSIDE struct baton_wake baton_wait_for_rest(const baton_vm *vm, baton_timeout timeout);
 
-/* Both return 0 if it is done or there is nothing to do, and 1 if the process is dead. They return
-   2 if the calling process must raise its kill now. */
+/* Suspends a process, which may be the calling one: it does not run until somebody resumes it.
+   Returns 0 if that is done, or was before; 1 if the process is dead; 2 if it is the calling one,
+   and was killed, and must end now. */
 BATON_INSIDE int baton_suspend(const baton_vm *vm, uint64_t process);
+/* Ends the suspension of a process. Returns 0 if that is done, or if it was not suspended: a resume
+   that comes too early is lost. 1: the process is dead. */
 BATON_INSIDE int baton_resume(const baton_vm *vm, uint64_t process);
 /* Requests the end of a process: see baton_kill_is_due. A process that has not begun begins, and
    finds it due. Returns 0 if it is done, 1 if the process is dead, and 2 if it is the calling
    one. */
 BATON_INSIDE int baton_kill(const baton_vm *vm, uint64_t process);
-/* Whether kills of the process are put off. */
+/* Says whether kills of the process are put off: as long as it `holds`, none is due. */
 BATON_INSIDE void baton_set_kill_hold(const baton_vm *vm, uint64_t process, int holds);
 /* Asks a process for a safepoint at this time, once, in place of an earlier request.
    BATON_NO_DEADLINE: not any more. For a guest that limits how long a kill is held back. */
@@ -170,15 +212,34 @@ BATON_INSIDE void baton_withdraw_kill(const baton_vm *vm, uint64_t process);
 /* Ends the process's wait with BATON_INTERRUPTED. Returns 0 if it does not wait. */
 BATON_INSIDE int baton_interrupt(const baton_vm *vm, uint64_t process);
 
+/* The priority of a process, from 1 to 80. */
 BATON_INSIDE int baton_priority(const baton_vm *vm, uint64_t process);
+/* Changes it. Another process may run at once. What is out of range changes nothing. */
 BATON_INSIDE void baton_set_priority(const baton_vm *vm, uint64_t process, int priority);
+/* Replaces the guest's record of a process. `switched` and all others get the new one from now on.
+   */
 BATON_INSIDE void baton_set_user_data(const baton_vm *vm, uint64_t process, uintptr_t user_data);
+/* Writes the name that the process was spawned with, or nothing. */
+BATON_INSIDE void baton_process_name(
+    const baton_vm *vm, uint64_t process, char *name, size_t size);
+/* An enum baton_state. */
 BATON_INSIDE int baton_state(const baton_vm *vm, uint64_t process);
 /* How long a process runs before its equals have their turn. 0: the parameter `slice` says it. */
 BATON_INSIDE uint64_t baton_slice(const baton_vm *vm, uint64_t process);
+/* Changes it. */
 BATON_INSIDE void baton_set_slice(const baton_vm *vm, uint64_t process, uint64_t nanoseconds);
 
+/* The time that a process has used so far. */
 BATON_INSIDE struct baton_time_used baton_time_used(const baton_vm *vm, uint64_t process);
+/* Writes where the C stack of a living process lies. It grows downwards, from `high`, the end of
+   its highest byte, to `low`, its lowest byte. From `guard` up to `low` no byte can be accessed: a
+   process that gets there ends the program, with a message. (A function whose frame is larger than
+   the guard, 64 KiB, may pass over it: compile with -fstack-clash-protection.)
+
+   A guest that limits the depth of its calls sets the limit above `low`. It leaves 16 KiB below the
+   limit for the runtime, and more for what its own C code and its foreign calls use there. Signal
+   handlers of the runtime have a stack of their own. Those of the program need room here, too,
+   unless they are installed with SA_ONSTACK. */
 BATON_INSIDE void baton_stack_bounds(
     const baton_vm *vm, uint64_t process, uintptr_t *guard, uintptr_t *low, uintptr_t *high);
 /* Where the stack of a process ends: its registers and frames are between this address and the
@@ -187,14 +248,16 @@ BATON_INSIDE void baton_stack_bounds(
 BATON_INSIDE uintptr_t baton_stack_pointer(const baton_vm *vm, uint64_t process);
 /* The most bytes of its stack that a process has used. */
 BATON_INSIDE size_t baton_stack_used(const baton_vm *vm, uint64_t process);
-/* Writes what the process waits for, or nothing. */
+/* Writes what the process waits for, or nothing: "for the mutex 'accounts', held by process
+   4294967297 'clerk'". Processes are named by their ids and the names of their spawn options, and
+   objects by baton_set_object_name. */
 BATON_INSIDE void baton_blocker(const baton_vm *vm, uint64_t process, char *text, size_t size);
 /* Writes the user data of all living processes, as far as there is room. Returns how many live. */
 BATON_INSIDE size_t baton_list(const baton_vm *vm, uintptr_t *user_data, size_t capacity);
 
-/* Whether the guest's scheduler hook is called for each choice. */
+/* Says whether the guest's `choose` is called for each choice. */
 BATON_INSIDE void baton_set_scheduler_hook(const baton_vm *vm, int on);
-/* Whether the guest's switch hook is called for the process. */
+/* Says whether the guest's `noted` is called when the process is left and continued. */
 BATON_INSIDE void baton_set_switch_hook(const baton_vm *vm, uint64_t process, int on);
 
 /* }====================================================== */
@@ -203,7 +266,8 @@ BATON_INSIDE void baton_set_switch_hook(const baton_vm *vm, uint64_t process, in
 ** Foreign calls and native threads
 ** ======================================================= */
 
-/* As baton_enter_cold, but returns on the same thread. */
+/* As baton_enter_cold, but returns on the same thread: for a callback in the middle of a foreign
+   call. */
 BATON_OUTSIDE void baton_enter_cold_pinned(const baton_vm *vm);
 
 /* What became of baton_offload. */
@@ -214,8 +278,8 @@ enum baton_offload {
 };
 /* Takes the calling process to another thread for a foreign call that is known to be long. */
 BATON_INSIDE int baton_offload(const baton_vm *vm);
-/* Whether others may run beside foreign calls. 0: the VM stays with each call, as with BATON_STAY.
-   It holds for all processes, from the next call on. */
+/* Says whether others may run beside foreign calls. 0: the VM stays with each call, as with
+   BATON_STAY. It holds for all processes, from the next call on. */
 BATON_INSIDE void baton_set_retaking(const baton_vm *vm, int on);
 /* Whether others run beside the present call, or are about to. If not, those that run beside it
    later see all that this thread has written before it asked. */
@@ -238,7 +302,7 @@ BATON_INSIDE void baton_bind(
     const baton_vm *vm, uint64_t process, const char *name, char *message, size_t size);
 /* Writes the name of the thread that the process is bound to, or nothing. */
 BATON_INSIDE void baton_bound_to(const baton_vm *vm, uint64_t process, char *name, size_t size);
-/* Whether the process can continue on the calling thread only: it has frames of foreign C code on
+/* Says whether the process can continue on the calling thread only: it has frames of foreign C code on
    its stack. While it waits, no other process runs on that thread. To be called at the latest when
    the process is left (`switched`). */
 BATON_INSIDE void baton_set_pinned(const baton_vm *vm, uint64_t process, int pinned);
@@ -253,8 +317,9 @@ BATON_ANY_THREAD void baton_wake_from_outside(const baton_vm *vm, uint64_t proce
 /* Signals the semaphore once, soon. */
 BATON_ANY_THREAD void baton_signal_from_outside(const baton_vm *vm, uint64_t semaphore);
 
-/* Starts a detached native thread that no process runs on and that receives no signals. Signals go
-   to the threads that run processes. Returns 0 if the system refuses it. */
+/* Starts a detached native thread of this name, which calls `run` with `argument`, that no process
+   runs on and that receives no signals. Signals go to the threads that run processes. Returns 0 if
+   the system refuses it. */
 BATON_ANY_THREAD int baton_start_helper(const char *name, void (*run)(void *), void *argument);
 
 /* }====================================================== */
@@ -279,6 +344,7 @@ typedef void (*baton_signal_handler)(int signal, const void *info, const void *c
 /* Has `handler` called for a signal, until baton_unwatch_signal has been called as often. It is
    always the same handler. Returns 0, or the system's error. */
 BATON_INSIDE int baton_watch_signal(int signal, baton_signal_handler handler);
+/* Ends one baton_watch_signal. After the last one, the action of before is in force again. */
 BATON_INSIDE void baton_unwatch_signal(int signal);
 /* Sets the action of a signal for the time when nobody watches it. NULL: the default action. By the
    VM's owner, inside or outside. */
@@ -311,6 +377,7 @@ BATON_INSIDE int baton_replenish_for_object(const baton_vm *vm, uint64_t channel
 ** Objects that processes wait for
 ** ======================================================= */
 
+/* The kinds of objects. */
 enum baton_object {
   BATON_SEMAPHORE,
   BATON_MUTEX,
@@ -324,10 +391,14 @@ enum baton_object {
   BATON_ALARM
 };
 
+/* Frees an object; `kind` is its enum baton_object. Those who wait for it are woken with
+   BATON_CLOSED. The values in a channel are forgotten: receive them before if they own something.
+   */
 BATON_INSIDE void baton_free(const baton_vm *vm, int kind, uint64_t id);
-/* An object's name, for reports. The second one writes it, or nothing. */
+/* Names an object, for reports. An empty name takes the name away. */
 BATON_INSIDE void baton_set_object_name(const baton_vm *vm, int kind, uint64_t id,
     const char *name);
+/* Writes the name of an object, or nothing. */
 BATON_INSIDE void baton_object_name(
     const baton_vm *vm, int kind, uint64_t id, char *name, size_t size);
 /* Checks whether the calling process would close a cycle of locks by waiting for this one without a
@@ -335,59 +406,90 @@ BATON_INSIDE void baton_object_name(
 BATON_INSIDE int baton_closes_cycle(
     const baton_vm *vm, int kind, uint64_t id, char *text, size_t size);
 
+/* A semaphore with this count at first. */
 BATON_INSIDE uint64_t baton_semaphore_new(const baton_vm *vm, uint64_t count);
+/* Waits until the count is above 0, and takes 1 away. */
 BATON_INSIDE struct baton_wake baton_semaphore_wait(
     const baton_vm *vm, uint64_t id, baton_timeout timeout);
-/* Returns 0, and does nothing, if the count would exceed INT64_MAX. */
+/* Adds `n` to the count. Returns 0, and does nothing, if that would exceed INT64_MAX. */
 BATON_INSIDE int baton_semaphore_signal(const baton_vm *vm, uint64_t id, uint64_t n);
+/* The present count. */
 BATON_INSIDE uint64_t baton_semaphore_count(const baton_vm *vm, uint64_t id);
 
+/* A mutex. Its holder inherits the priority of the most urgent process that waits for it. */
 BATON_INSIDE uint64_t baton_mutex_new(const baton_vm *vm);
+/* Locks it. BATON_ABANDONED: it is locked, but its last holder has ended with it. BATON_MISUSE: the
+   calling process holds it already. */
 BATON_INSIDE struct baton_wake baton_mutex_lock(const baton_vm *vm, uint64_t id,
     baton_timeout timeout);
+/* Unlocks it. Returns 0; 1 if the calling process does not hold it. */
 BATON_INSIDE int baton_mutex_unlock(const baton_vm *vm, uint64_t id);
 /* As an unlock, by a process that was killed after it got the mutex, and has not used it. Nonzero
    `is_abandoned`: it got the mutex with BATON_ABANDONED, and so does the next process. */
 BATON_INSIDE void baton_mutex_give_back(const baton_vm *vm, uint64_t id, int is_abandoned);
 
+/* A lock for several readers or one writer. */
 BATON_INSIDE uint64_t baton_rwlock_new(const baton_vm *vm);
+/* Locks it to read, or to write (`writes`). The reasons are those of baton_mutex_lock. */
 BATON_INSIDE struct baton_wake baton_rwlock_lock(
     const baton_vm *vm, uint64_t id, int writes, baton_timeout timeout);
+/* Unlocks it. Returns 0; 1 if the calling process does not hold it. */
 BATON_INSIDE int baton_rwlock_unlock(const baton_vm *vm, uint64_t id);
 /* As baton_mutex_give_back. */
 BATON_INSIDE void baton_rwlock_give_back(const baton_vm *vm, uint64_t id, int is_abandoned);
 
+/* A condition. */
 BATON_INSIDE uint64_t baton_condition_new(const baton_vm *vm);
+/* Unlocks `mutex`, waits for a signal, and locks the mutex again, whatever the reason is. The value
+   is 1 if the mutex's last holder has ended with it. BATON_MISUSE: the calling process does not
+   hold the mutex. BATON_CLOSED: the mutex was freed, and is not locked. */
 BATON_INSIDE struct baton_wake baton_condition_wait(
     const baton_vm *vm, uint64_t id, uint64_t mutex, baton_timeout timeout);
-/* A process that is killed after its signal, and before it holds the mutex again, passes the signal
-   on. One whose wait ended with BATON_DONE, and that cannot use the signal, signals again. */
+/* Wakes the process that has waited longest, or `all`. A process that is killed after its signal,
+   and before it holds the mutex again, passes the signal on. One whose wait ended with BATON_DONE,
+   and that cannot use the signal, signals again. */
 BATON_INSIDE void baton_condition_signal(const baton_vm *vm, uint64_t id, int all);
 
+/* An event, which is not set. */
 BATON_INSIDE uint64_t baton_event_new(const baton_vm *vm);
+/* Waits until it is set. It stays set. */
 BATON_INSIDE struct baton_wake baton_event_wait(const baton_vm *vm, uint64_t id,
     baton_timeout timeout);
+/* Sets it (`on`), which wakes all that wait, or clears it. */
 BATON_INSIDE void baton_event_set(const baton_vm *vm, uint64_t id, int on);
+/* Whether it is set. */
 BATON_INSIDE int baton_event_is_set(const baton_vm *vm, uint64_t id);
 
+/* A barrier for `size` processes. */
 BATON_INSIDE uint64_t baton_barrier_new(const baton_vm *vm, uint64_t size);
-/* The value is 1 for the process that came last. */
+/* Waits until that many processes wait. The value is 1 for the process that came last. */
 BATON_INSIDE struct baton_wake baton_barrier_wait(
     const baton_vm *vm, uint64_t id, baton_timeout timeout);
 
 /* A queue of waiting processes, without a state of its own. */
 BATON_INSIDE uint64_t baton_queue_new(const baton_vm *vm);
+/* Waits for a wake-up. One that came before is lost. */
 BATON_INSIDE struct baton_wake baton_queue_wait(const baton_vm *vm, uint64_t id,
     baton_timeout timeout);
+/* Wakes all that wait. */
 BATON_INSIDE void baton_queue_wake_all(const baton_vm *vm, uint64_t id);
 
+/* A channel of words with a buffer for `capacity` of them. 0: a sender waits for its receiver. What
+   a word means is the guest's, also who frees what it stands for. */
 BATON_INSIDE uint64_t baton_channel_new(const baton_vm *vm, uint64_t capacity);
+/* Sends a word. BATON_CLOSED: the channel was closed, and the word is still the caller's, as with
+   each reason but BATON_DONE. */
 BATON_INSIDE struct baton_wake baton_channel_send(
     const baton_vm *vm, uint64_t id, uint64_t value, baton_timeout timeout);
+/* Receives a word, which is the value. BATON_CLOSED: the channel was closed, and its buffer is
+   empty. */
 BATON_INSIDE struct baton_wake baton_channel_receive(
     const baton_vm *vm, uint64_t id, baton_timeout timeout);
+/* Closes it: senders are refused, and receivers get what is in the buffer. */
 BATON_INSIDE void baton_channel_close(const baton_vm *vm, uint64_t id);
+/* Forgets what is in the buffer. */
 BATON_INSIDE void baton_channel_clear(const baton_vm *vm, uint64_t id);
+/* How many words are in the buffer. */
 BATON_INSIDE uint64_t baton_channel_length(const baton_vm *vm, uint64_t id);
 /* Gives back a value that was received last. It is the next one again. */
 BATON_INSIDE void baton_channel_give_back(const baton_vm *vm, uint64_t id, uint64_t value);
@@ -396,11 +498,12 @@ BATON_INSIDE void baton_channel_give_back(const baton_vm *vm, uint64_t id, uint6
 BATON_INSIDE int baton_channel_post(const baton_vm *vm, uint64_t id, uint64_t value);
 /* The same, unless such a value is in its buffer already. */
 BATON_INSIDE void baton_channel_post_once(const baton_vm *vm, uint64_t id, uint64_t value);
-/* Whether values come from outside of the program, so that a wait for one is no deadlock. */
+/* Says whether values come from outside of the program, so that a wait for one is no deadlock. */
 BATON_INSIDE void baton_channel_set_fed(const baton_vm *vm, uint64_t id, int is_fed);
 
 /* A turn: at most one VM has it. `name` is what it is for, in reports. It is never freed. */
 struct baton_turn;
+/* Makes one. */
 BATON_ANY_THREAD const struct baton_turn *baton_turn_new(const char *name);
 /* Takes it, if no VM has it. Returns whether it did. */
 BATON_ANY_THREAD int baton_turn_try(const struct baton_turn *turn);
@@ -412,6 +515,7 @@ BATON_INSIDE void baton_turn_pause(const baton_vm *vm, uint64_t nanoseconds);
 /* Gives it to the next one. By whoever has it. */
 BATON_ANY_THREAD void baton_turn_give(const struct baton_turn *turn);
 
+/* What a case of a select waits for: what the function of that name waits for. */
 enum baton_case_kind {
   BATON_CASE_RECEIVE,
   BATON_CASE_SEND,
@@ -422,175 +526,41 @@ enum baton_case_kind {
   BATON_CASE_ALARM,
   BATON_CASE_DESCRIPTOR,
   BATON_CASE_CLOSED, /* ready, as the case of a closed channel is */
-  BATON_CASE_READY,
+  BATON_CASE_READY,  /* ready at once */
   BATON_CASE_SHARED_RECEIVE, /* of a channel that several VMs share */
   BATON_CASE_SHARED_SEND
 };
 
+/* One case of a select. */
 struct baton_case {
-  int kind;
+  int kind;       /* an enum baton_case_kind */
   uint32_t wants; /* of a descriptor: BATON_WANTS_READ, ... */
   uint64_t id;    /* the object's; a descriptor's number; a pointer to a shared channel */
   uint64_t value; /* to send; a pointer to a shared channel's message */
 };
-/* Waits for the first of the cases. Writes a message and returns BATON_TIMED_OUT if a case cannot
-   be waited for. BATON_MISUSE: the calling process holds that mutex, or is that process. The
-   messages for shared channels are the caller's no longer, sent or not. A received one is the
-   result's value. */
+/* Waits for the first of `count` cases; `case_index` says which. Writes a message and returns
+   BATON_TIMED_OUT if a case cannot be waited for. BATON_MISUSE: the calling process holds that
+   mutex, or is that process. The messages for shared channels are the caller's no longer, sent or
+   not. A received one is the result's value. */
 BATON_INSIDE struct baton_wake baton_select(const baton_vm *vm, const struct baton_case *cases,
     size_t count, baton_timeout timeout, char *message, size_t size);
 
 /* }====================================================== */
 
-/* {======================================================
-** Objects that several VMs share
-**
-** They lie outside of all heaps and count their references. The function that makes one returns the
-** first reference. An object lives until the last one was given back.
-** ======================================================= */
-
-/* What the messages of a channel are: their size in bytes, and their end. Any thread may call these
-   functions. */
-typedef size_t (*baton_message_size)(const void *message);
-typedef void (*baton_message_end)(void *message);
-/* Calls one of the functions below for each reference of the message to a channel or a dictionary.
-   Without it (NULL), objects that refer to each other by messages are never freed. */
-struct baton_visitor;
-typedef void (*baton_message_references)(const void *message, struct baton_visitor *visitor);
-struct baton_message_kind {
-  baton_message_size size;
-  baton_message_end end;
-  baton_message_references references;
-};
-struct baton_shared_channel;
-struct baton_dict;
-BATON_ANY_THREAD void baton_visit_channel(
-    struct baton_visitor *visitor, struct baton_shared_channel *channel);
-BATON_ANY_THREAD void baton_visit_dict(struct baton_visitor *visitor, struct baton_dict *dict);
-
-/* A channel for at most `capacity` messages of at most `bytes` bytes together. A larger message is
-   let in alone. `capacity` is at least 1. `kind` lives as long as the program. */
-BATON_ANY_THREAD struct baton_shared_channel *baton_shared_channel_new(uint64_t capacity,
-    uint64_t bytes, const char *name, const struct baton_message_kind *kind);
-BATON_ANY_THREAD void baton_shared_channel_hold(struct baton_shared_channel *channel);
-BATON_ANY_THREAD void baton_shared_channel_release(struct baton_shared_channel *channel);
-BATON_ANY_THREAD uint64_t baton_shared_channel_length(const struct baton_shared_channel *channel);
-/* Writes its name, or nothing. */
-BATON_ANY_THREAD void baton_shared_channel_name(
-    const struct baton_shared_channel *channel, char *name, size_t size);
-/* Sends a message. Unless the reason is BATON_DONE, it is still the caller's. */
-BATON_INSIDE struct baton_wake baton_shared_send(const baton_vm *vm,
-    struct baton_shared_channel *channel, void *message, baton_timeout timeout);
-/* Receives a message, which is the value. */
-BATON_INSIDE struct baton_wake baton_shared_receive(
-    const baton_vm *vm, struct baton_shared_channel *channel, baton_timeout timeout);
-/* Gives back a message that was received last. It is the next one again. */
-BATON_INSIDE void baton_shared_give_back(
-    const baton_vm *vm, struct baton_shared_channel *channel, void *message);
-BATON_INSIDE void baton_shared_close(const baton_vm *vm, struct baton_shared_channel *channel);
-/* The same, by a thread that is in no VM or does not know in which one. */
-BATON_ANY_THREAD void baton_shared_close_from_outside(struct baton_shared_channel *channel);
-
-/* Words of 64 bits, counted from 0. All accesses are sequentially consistent. An index that is too
-   large ends the program. */
-struct baton_words;
-/* Returns NULL without memory for them. */
-BATON_ANY_THREAD struct baton_words *baton_words_new(uint64_t count);
-BATON_ANY_THREAD void baton_words_hold(struct baton_words *words);
-BATON_ANY_THREAD void baton_words_release(struct baton_words *words);
-/* How many references there are. It is exact if the caller has the only one. */
-BATON_ANY_THREAD uint64_t baton_words_references(const struct baton_words *words);
-BATON_ANY_THREAD uint64_t baton_words_count(const struct baton_words *words);
-BATON_ANY_THREAD int64_t baton_words_load(const struct baton_words *words, uint64_t index);
-BATON_ANY_THREAD void baton_words_store(
-    struct baton_words *words, uint64_t index, int64_t value);
-/* Both return the old value. A sum wraps around. */
-BATON_ANY_THREAD int64_t baton_words_add(struct baton_words *words, uint64_t index, int64_t n);
-BATON_ANY_THREAD int64_t baton_words_exchange(
-    struct baton_words *words, uint64_t index, int64_t value);
-/* Sets a word if it has the expected value. Returns whether it had. `expected` becomes the value
-   that it had. */
-BATON_ANY_THREAD int baton_words_compare(
-    struct baton_words *words, uint64_t index, int64_t *expected, int64_t value);
-/* Waits for a wake-up, unless the word differs from `expected`: BATON_DONE in both cases. */
-BATON_INSIDE struct baton_wake baton_words_wait(const baton_vm *vm, struct baton_words *words,
-    uint64_t index, int64_t expected, baton_timeout timeout);
-/* Wakes up to `n` processes of any VM. Returns how many. */
-BATON_INSIDE uint64_t baton_words_wake(
-    const baton_vm *vm, struct baton_words *words, uint64_t index, uint64_t n);
-
-/* A dictionary, bounded by bytes. Keys are bytes. A message that it stores is its own. */
-enum baton_dict_kind {
-  BATON_DICT_ABSENT,
-  BATON_DICT_FALSE,
-  BATON_DICT_TRUE,
-  BATON_DICT_INTEGER,
-  BATON_DICT_FLOAT,
-  BATON_DICT_BYTES,
-  BATON_DICT_MESSAGE
-};
-struct baton_dict_value {
-  int kind;
-  int64_t integer;
-  double number;
-  const void *bytes; /* or the message */
-  size_t size;       /* of the bytes */
-  const void *held;  /* of a value that was found: a reference, for baton_dict_release_value */
-};
-struct baton_dict_key {
-  const void *bytes;
-  size_t size;
-};
-enum baton_dict_result { BATON_DICT_STORED, BATON_DICT_FULL, BATON_DICT_NOT_WANTED };
-
-BATON_ANY_THREAD struct baton_dict *baton_dict_new(
-    uint64_t bytes, int evicts, const struct baton_message_kind *kind);
-BATON_ANY_THREAD void baton_dict_hold(struct baton_dict *dict);
-BATON_ANY_THREAD void baton_dict_release(struct baton_dict *dict);
-/* How many entries there are, and the bytes that they take. */
-BATON_ANY_THREAD uint64_t baton_dict_count(const struct baton_dict *dict);
-BATON_ANY_THREAD uint64_t baton_dict_used(const struct baton_dict *dict);
-/* Writes the value of the key, which is valid until its reference is given back. */
-BATON_ANY_THREAD void baton_dict_get(const struct baton_dict *dict, struct baton_dict_key key,
-    struct baton_dict_value *found);
-BATON_ANY_THREAD void baton_dict_release_value(const struct baton_dict_value *found);
-/* Stores a value until `end`, an absolute time. With `if_absent`, BATON_DICT_NOT_WANTED says that
-   there is one already. */
-BATON_ANY_THREAD int baton_dict_set(struct baton_dict *dict, struct baton_dict_key key,
-    const struct baton_dict_value *value, uint64_t end, int if_absent);
-/* Stores a value, or removes the key if it is absent, unless the present value differs from
-   `expected`: BATON_DICT_NOT_WANTED. Messages are never equal. The end stays. Writes the value
-   before, as baton_dict_get does. */
-BATON_ANY_THREAD int baton_dict_compare(struct baton_dict *dict, struct baton_dict_key key,
-    const struct baton_dict_value *expected, const struct baton_dict_value *value,
-    struct baton_dict_value *before);
-/* Adds the number `n` to that of the key, or to `initial` if there is none, and writes the sum.
-   BATON_DICT_NOT_WANTED: the value is no number. The end stays. */
-BATON_ANY_THREAD int baton_dict_add(struct baton_dict *dict, struct baton_dict_key key,
-    const struct baton_dict_value *n, const struct baton_dict_value *initial,
-    struct baton_dict_value *sum);
-/* Removes a key. Returns whether it was there. */
-BATON_ANY_THREAD int baton_dict_delete(struct baton_dict *dict, struct baton_dict_key key);
-/* Lists at most `limit` keys. */
-struct baton_dict_keys;
-BATON_ANY_THREAD struct baton_dict_keys *baton_dict_keys(
-    const struct baton_dict *dict, uint64_t limit);
-/* Writes the key of this number, from 0. Returns 0 if there is none. */
-BATON_ANY_THREAD int baton_dict_key_at(
-    const struct baton_dict_keys *keys, uint64_t number, struct baton_dict_key *key);
-BATON_ANY_THREAD void baton_dict_keys_free(struct baton_dict_keys *keys);
-
-/* }====================================================== */
+/* Objects that several VMs share. */
+#include "baton/shared.h"
 
 /* {======================================================
 ** Descriptors
 ** ======================================================= */
 
+/* What a descriptor is to be ready for, as bits. */
 enum { BATON_WANTS_READ = 1, BATON_WANTS_WRITE = 2, BATON_WANTS_PRIORITY = 4 };
 
+/* A descriptor, and what is waited for. */
 struct baton_watch {
   uint32_t descriptor;
-  uint32_t wants;
+  uint32_t wants; /* BATON_WANTS_READ, ... */
 };
 
 /* How often the owner has looked for ready descriptors. */
@@ -610,6 +580,7 @@ BATON_INSIDE int baton_await_ready(const baton_vm *vm, const struct baton_watch 
 ** makes the registrations anew. Returns the same as baton_await_ready.
 */
 typedef int (*baton_attempt)(void *argument, int which, unsigned ready);
+/* The wait itself. */
 BATON_INSIDE int baton_wait_ready(const baton_vm *vm, const struct baton_watch *watches,
     size_t count,
     uint64_t deadline, baton_attempt attempt, void *argument);
@@ -619,6 +590,7 @@ BATON_INSIDE int baton_wait_ready(const baton_vm *vm, const struct baton_watch *
 ** event told of more than data and room: of out-of-band data, a failure, or the end.
 */
 #define BATON_NEWS_OF_MORE ((int64_t)1 << 32)
+/* Of the present registration. */
 BATON_INSIDE int64_t baton_descriptor_news(const baton_vm *vm, uint32_t descriptor);
 /* How many processes could run now, without the calling one. */
 BATON_INSIDE size_t baton_runnable_count(const baton_vm *vm);
@@ -660,21 +632,31 @@ BATON_OUTSIDE int baton_command_wait(
 ** Alarms and timers
 ** ======================================================= */
 
-/* An alarm is an absolute time that processes wait for. */
+/* Makes an alarm: an absolute time that processes wait for, `due`. */
 BATON_INSIDE uint64_t baton_alarm_new(const baton_vm *vm, uint64_t due);
+/* Sets it again: it goes off at `due`. Those who wait go on waiting. */
 BATON_INSIDE void baton_alarm_set(const baton_vm *vm, uint64_t id, uint64_t due);
-/* Returns nonzero if it would still have gone off. */
+/* Takes its time away. Returns nonzero if it would still have gone off. */
 BATON_INSIDE int baton_alarm_cancel(const baton_vm *vm, uint64_t id);
+/* Whether its time has come. */
 BATON_INSIDE int baton_alarm_has_gone_off(const baton_vm *vm, uint64_t id);
+/* Waits until its time has come. */
 BATON_INSIDE struct baton_wake baton_alarm_wait(const baton_vm *vm, uint64_t id,
     baton_timeout timeout);
 
-/* A timer starts a prepared process. `first` is absolute. A period of 0: it fires once. */
+/* Makes a timer, which starts a process at the time `first`. `prepared` is that process: one that
+   was spawned with `by_timer`, and has not begun. With a period that is not 0, the timer fires
+   again and again, and needs another process for each time: see baton_timer_prepare. */
 BATON_INSIDE uint64_t baton_timer_new(
     const baton_vm *vm, uint64_t first, uint64_t period, uint64_t prepared);
+/* Gives a timer that has fired the process for the next time, the first multiple of its period that
+   has not passed. Returns 0, and does nothing, if the timer fires once, was cancelled, or has one.
+   */
 BATON_INSIDE int baton_timer_prepare(const baton_vm *vm, uint64_t timer, uint64_t prepared);
-/* Returns the user data of the process that the timer would have started, or 0. */
+/* Ends the timer. Returns the user data of the process that it would have started, or 0. */
 BATON_INSIDE uintptr_t baton_timer_cancel(const baton_vm *vm, uint64_t timer);
+/* Writes how often it has fired, and how many multiples of its period it has left out since no
+   process was prepared. */
 BATON_INSIDE void baton_timer_stats(
     const baton_vm *vm, uint64_t timer, uint64_t *fired, uint64_t *skipped);
 
@@ -684,6 +666,7 @@ BATON_INSIDE void baton_timer_stats(
 ** Parameters, counters, features
 ** ======================================================= */
 
+/* The kinds of parameters. */
 enum baton_parameter { BATON_UNKNOWN, BATON_NUMBER, BATON_WHOLE, BATON_SWITCH, BATON_WORD };
 /* Reads a parameter by its name and returns its kind. A BATON_WORD is written to `text`, all others
    to `value`. */
@@ -694,12 +677,14 @@ BATON_INSIDE int baton_parameter(
 BATON_INSIDE int baton_set_parameter(
     const baton_vm *vm, const char *name, double value, const char *text, char *message,
     size_t size);
-/* By index; NULL after the last. */
+/* The name of a parameter, by index from 0; NULL after the last. docs/book has a page of them:
+   "Parameters". */
 BATON_ANY_THREAD const char *baton_parameter_name(size_t index);
 /* Sets parameters from the environment variables BATON_*. Returns nonzero and writes a message if
    one of them is wrong. */
 BATON_INSIDE int baton_read_environment(const baton_vm *vm, char *message, size_t size);
 
+/* A counter of what the runtime has done. */
 struct baton_counter {
   const char *name;
   uint64_t value;

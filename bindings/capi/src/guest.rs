@@ -29,6 +29,8 @@ pub(crate) struct CTable {
     pub(crate) warn_stalled: Option<unsafe extern "C" fn(*mut c_void, usize)>,
     pub(crate) departed: Option<unsafe extern "C" fn(*mut c_void)>,
     pub(crate) fingerprint: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
+    pub(crate) choose: Option<unsafe extern "C" fn(*mut c_void, *const Vm, usize, usize) -> u64>,
+    pub(crate) noted: Option<unsafe extern "C" fn(*mut c_void, *const Vm, usize, usize)>,
 }
 
 /// The bytes up to the end of the last member that a guest must give.
@@ -227,6 +229,29 @@ impl Guest for CGuest {
             in_callback("request_safepoint", || unsafe {
                 request(self.guest, user_data);
             });
+        }
+    }
+
+    fn scheduler_hook(
+        &self,
+        vm: &Inside<'_>,
+        current: Option<usize>,
+        suggested: usize,
+    ) -> Option<ProcessId> {
+        let choose = self.table.choose?;
+        self.settle();
+        let left = current.unwrap_or(0);
+        // SAFETY: inside the VM, and no process is current.
+        let chosen = unsafe { choose(self.guest, &raw const **vm, left, suggested) };
+        ProcessId::from_bits(chosen)
+    }
+
+    fn switch_hook(&self, vm: &Inside<'_>, from: Option<usize>, to: Option<usize>) {
+        if let Some(noted) = self.table.noted {
+            self.settle();
+            let (from, to) = (from.unwrap_or(0), to.unwrap_or(0));
+            // SAFETY: as in `scheduler_hook`.
+            unsafe { noted(self.guest, &raw const **vm, from, to) };
         }
     }
 

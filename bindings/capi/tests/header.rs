@@ -121,6 +121,50 @@ fn declarations(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whether a line begins a declaration at the top of the header: a function, a type, a constant.
+fn begins_declaration(line: &str) -> bool {
+    let is_function = TAGS.iter().any(|tag| line.starts_with(tag));
+    let is_type = line.starts_with("enum") || line.starts_with("typedef");
+    let is_structure = line.starts_with("struct ") && (line.ends_with('{') || line.ends_with(';'));
+    is_function || is_type || is_structure
+}
+
+#[test]
+fn each_declaration_has_a_comment_of_its_own() {
+    for file in ["baton.h", "baton/guest.h", "baton/shared.h"] {
+        let text = std::fs::read_to_string(header().with_file_name(file)).expect("the header");
+        let lines: Vec<&str> = text.lines().collect();
+        let bare: Vec<&str> = lines
+            .windows(2)
+            .filter(|pair| begins_declaration(pair[1]) && !pair[0].ends_with("*/"))
+            .map(|pair| pair[1])
+            .filter(|line| *line != "struct baton_spawn_options;") // baton.h has it
+            .collect();
+        assert_eq!(bare, [""; 0], "{file}");
+    }
+}
+
+#[test]
+fn each_parameter_has_a_name() {
+    let read = |path: PathBuf| std::fs::read_to_string(path).expect("the header is there");
+    let mut all = declarations(&read(header()));
+    all.extend(declarations(&read(
+        header().with_file_name("baton/guest.h"),
+    )));
+    for declaration in all {
+        let (_, list) = declaration.split_once('(').expect("a function");
+        let list = list.trim_end_matches(')');
+        for parameter in list
+            .split(',')
+            .filter(|_| list != "void" && !list.contains('('))
+        {
+            let words = parameter.replace('*', " ");
+            let count = words.split_whitespace().count();
+            assert!(count >= 2, "{declaration}");
+        }
+    }
+}
+
 #[test]
 fn each_function_says_from_where_it_may_be_called() {
     let read = |path: PathBuf| std::fs::read_to_string(path).expect("the header is there");

@@ -51,8 +51,11 @@ static void run(void *guest, baton_vm *same, uint64_t id, uintptr_t user_data) {
 
 static void preempt(void *guest) { (void)guest; }
 
+static uint64_t choose(void *guest, baton_vm *same, uintptr_t left, uintptr_t suggested);
+static void noted(void *guest, baton_vm *same, uintptr_t from, uintptr_t to);
+
 static const struct baton_guest TABLE = {.size = sizeof TABLE, .run = run, .preempt = preempt,
-    .switched = switched, .fingerprint = fingerprint};
+    .switched = switched, .fingerprint = fingerprint, .choose = choose, .noted = noted};
 
 static struct baton_spawn_options options_of(void (*body)(struct process *self)) {
   struct baton_spawn_options options;
@@ -166,6 +169,144 @@ static void fork_in_call(struct process *self) {
   baton_stop(vm);
 }
 
+/* Names of processes, in what others wait for. */
+
+static uint64_t mutex;
+
+static void hold_mutex(struct process *self) {
+  (void)self;
+  baton_mutex_lock(vm, mutex, BATON_FOREVER);
+  baton_suspend(vm, self->id);
+  baton_mutex_unlock(vm, mutex);
+}
+
+static void wait_for_mutex(struct process *self) {
+  (void)self;
+  baton_mutex_lock(vm, mutex, BATON_FOREVER);
+  baton_mutex_unlock(vm, mutex);
+}
+
+static void expect_blocker(uint64_t process, const char *format, uint64_t other) {
+  char expected[BATON_BLOCKER], text[BATON_BLOCKER];
+  snprintf(expected, sizeof expected, format, (unsigned long)other);
+  baton_blocker(vm, process, text, sizeof text);
+  snprintf(message, sizeof message, "%.200s", text);
+  expect(strcmp(text, expected) == 0, format);
+}
+
+static void names(struct process *self) {
+  char long_name[200], name[100];
+  uint64_t holder, waiter;
+  struct baton_spawn_options options = options_of(hold_mutex);
+  mutex = baton_mutex_new(vm);
+  baton_set_object_name(vm, BATON_MUTEX, mutex, "accounts");
+  options.name = "clerk";
+  holder = baton_spawn(vm, &options, message, sizeof message);
+  baton_yield(vm);
+  waiter = spawn(wait_for_mutex);
+  baton_yield(vm);
+  expect_blocker(waiter, "for the mutex 'accounts', held by process %lu 'clerk'", holder);
+  baton_process_name(vm, holder, name, sizeof name);
+  expect(strcmp(name, "clerk") == 0, "the name of a process");
+  baton_process_name(vm, self->id, name, sizeof name);
+  expect(name[0] == '\0', "no name");
+  baton_resume(vm, holder);
+  baton_join(vm, waiter, BATON_FOREVER);
+  baton_process_name(vm, holder, name, sizeof name);
+  expect(name[0] == '\0', "no name of a process that has ended");
+
+  options = options_of(end_at_once);
+  memset(long_name, 'x', sizeof long_name);
+  long_name[sizeof long_name - 1] = '\0';
+  options.name = long_name;
+  options.suspended = 1;
+  waiter = baton_spawn(vm, &options, message, sizeof message);
+  baton_process_name(vm, waiter, name, sizeof name);
+  expect(strlen(name) == BATON_PROCESS_NAME, "a name that is cut");
+  options = options_of(end_at_once);
+  options.size = offsetof(struct baton_spawn_options, name);
+  expect(baton_spawn(vm, &options, message, sizeof message) != 0, "options of an older header");
+  baton_resume(vm, waiter);
+  baton_wait_for_rest(vm, BATON_FOREVER);
+  baton_stop(vm);
+}
+
+/* Hooks. */
+
+static uint64_t preferred;
+static int notes;
+
+static uint64_t choose(void *guest, baton_vm *same, uintptr_t left, uintptr_t suggested) {
+  (void)guest;
+  expect(same == vm && left != suggested, "the process that was left, and another one");
+  return preferred;
+}
+
+static void noted(void *guest, baton_vm *same, uintptr_t from, uintptr_t to) {
+  (void)guest;
+  expect(same == vm && from != to, "a switch");
+  notes++;
+}
+
+static void hooks(struct process *self) {
+  uint64_t first = spawn(end_at_once), second = spawn(end_at_once);
+  preferred = second;
+  baton_set_scheduler_hook(vm, 1);
+  baton_yield_to(vm, self->id);
+  baton_set_scheduler_hook(vm, 0);
+  expect(baton_state(vm, second) == BATON_STATE_DEAD, "the preferred process has run");
+  preferred = 0;
+  baton_set_switch_hook(vm, self->id, 1);
+  baton_join(vm, first, BATON_FOREVER);
+  baton_yield(vm);
+  baton_set_switch_hook(vm, self->id, 0);
+  expect(baton_state(vm, first) == BATON_STATE_DEAD, "so has the other one");
+  baton_stop(vm);
+}
+
+/* Uses up its stack. */
+
+static int descend(volatile int *above) {
+  volatile char frame[1000];
+  if (*above != 0) return 0;
+  frame[0] = (char)*above;
+  return descend(above) + frame[0];
+}
+
+static void overflow_stack(struct process *self) {
+  volatile int zero = 0;
+  (void)self;
+  exit(descend(&zero));
+}
+
+static void use_up(struct process *self) {
+  struct baton_spawn_options options = options_of(overflow_stack);
+  (void)self;
+  options.name = "clerk";
+  baton_spawn(vm, &options, message, sizeof message);
+  baton_yield(vm);
+}
+
+static void use_up_own_size(struct process *self) {
+  struct baton_spawn_options options = options_of(overflow_stack);
+  (void)self;
+  options.stack_size = 256 * 1024;
+  baton_spawn(vm, &options, message, sizeof message);
+  baton_yield(vm);
+}
+
+static void use_up_in_call(struct process *self) {
+  baton_leave(vm);
+  overflow_stack(self);
+}
+
+/* Other faults are not for the runtime. */
+static void access_nothing(struct process *self) {
+  volatile int *volatile nowhere = NULL;
+  (void)self;
+  *nowhere = 1;
+}
+
 /* Mistakes, which the debug library notices. */
 
 static void forget_at_switch(struct process *self) {
@@ -208,11 +349,20 @@ static void run_chosen(void) {
 CASE(calls)
 CASE(ends)
 CASE(fork_in_call)
+CASE(names)
+CASE(hooks)
+CASE(use_up)
+CASE(use_up_own_size)
+CASE(use_up_in_call)
+CASE(access_nothing)
 CASE(forget_at_switch)
 CASE(forget_in_call)
 
 static const struct test_case CASES[] = {{"calls", run_calls}, {"ends", run_ends},
-    {"fork_in_call", run_fork_in_call}, {"forget_at_switch", run_forget_at_switch},
+    {"fork_in_call", run_fork_in_call}, {"names", run_names}, {"hooks", run_hooks},
+    {"use_up", run_use_up}, {"use_up_own_size", run_use_up_own_size},
+    {"use_up_in_call", run_use_up_in_call}, {"access_nothing", run_access_nothing},
+    {"forget_at_switch", run_forget_at_switch},
     {"forget_in_call", run_forget_in_call}};
 
 int main(int argc, char **argv) {

@@ -49,8 +49,8 @@ static void departed(void *guest) {
   on_thread = 0;
 }
 
-static const struct baton_guest TABLE = {
-    sizeof TABLE, run, preempt, switched, NULL, NULL, NULL, NULL, NULL, NULL, departed, NULL};
+static const struct baton_guest TABLE = {.size = sizeof TABLE, .run = run, .preempt = preempt,
+    .switched = switched, .departed = departed};
 
 static void add_in_turns(baton_vm *vm, uint64_t self, void *argument) {
   int *sum = (int *)argument;

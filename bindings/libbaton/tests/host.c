@@ -34,8 +34,7 @@ static void run(void *guest, baton_vm *vm, uint64_t process, uintptr_t user_data
 
 static void preempt(void *guest) { __atomic_store_n((int *)guest, 1, __ATOMIC_RELAXED); }
 
-static const struct baton_guest TABLE = {
-    sizeof TABLE, run, preempt, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+static const struct baton_guest TABLE = {.size = sizeof TABLE, .run = run, .preempt = preempt};
 
 static uint64_t spawn(baton_vm *vm, struct body *body) {
   struct baton_spawn_options options;

@@ -43,7 +43,7 @@ static void run_process(void *guest, baton_vm *vm, uint64_t id, uintptr_t user_d
 static void preempt(void *guest) { (void)guest; }
 
 static const struct baton_guest TABLE = {
-    sizeof TABLE, run_process, preempt, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    .size = sizeof TABLE, .run = run_process, .preempt = preempt};
 
 /* What the guest's machine does before each instruction. */
 static void step(struct run *run) {

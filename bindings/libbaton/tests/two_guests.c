@@ -69,12 +69,11 @@ static void wake_at_deadlock(void *guest, baton_vm *vm) {
 }
 
 static const struct baton_guest COUNTER = {
-    sizeof COUNTER, run_counter, preempt_counter, NULL, NULL, NULL, wake_at_deadlock, NULL, NULL,
-    NULL, NULL};
+    .size = sizeof COUNTER, .run = run_counter, .preempt = preempt_counter,
+    .deadlocked = wake_at_deadlock};
 /* As if compiled with a header that ended after `preempt`. */
 static const struct baton_guest SPEAKER = {
-    offsetof(struct baton_guest, switched), run_speaker, preempt_speaker, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL};
+    .size = offsetof(struct baton_guest, switched), .run = run_speaker, .preempt = preempt_speaker};
 
 static void poll(struct language *mine) {
   if (strcmp(mine->name, "speaker") == 0) {

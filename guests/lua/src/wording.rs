@@ -20,7 +20,7 @@ const SITE: usize = 80;
 
 /// The names in reports.
 pub(crate) const WORDING: Wording = Wording {
-    process: write_title,
+    process: Some(write_title),
     number,
     name: write_name,
     call: write_call,
@@ -30,7 +30,7 @@ pub(crate) const WORDING: Wording = Wording {
 
 /// How messages name a process: "process 7", or "process 7 'name'". Characters that a terminal
 /// would act on are escaped.
-fn write_title(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+pub(crate) fn write_title(user_data: usize, out: &mut dyn fmt::Write) -> fmt::Result {
     let mut text: [c_char; TITLE] = [0; TITLE];
     // SAFETY: the user data is a live record; the text has room for the longest title, and is ended
     // by a zero byte.

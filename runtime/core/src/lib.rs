@@ -207,7 +207,7 @@
 //! | waits for sockets without a native thread each | [`wait_ready`](vm::Inside::wait_ready), [`select`](vm::Inside::select) |
 //! | events from threads of others | [`wake_from_outside`](vm::Vm::wake_from_outside), [`new_waker`](vm::Inside::new_waker) |
 //! | signals | [`request_signalled`](vm::Vm::request_signalled) in the handler, [`signalled`](guest::Guest::signalled) for the work |
-//! | a name for a stack overflow | [`overflow::set_describe`](sys::overflow::set_describe) |
+//! | a report of a stack overflow | [`overflow::set_describe`](sys::overflow::set_describe), by [`describe_process`](sys::overflow::describe_process) or a function of its own |
 //! | the same run again, for tests | [`simulate`](vm::Vm::simulate) and [`count_steps`](vm::Inside::count_steps) |
 //!
 //! # Modules

@@ -46,7 +46,7 @@ const REFERENCES: [(&str, &str, &str); 5] = [
 
 /// The C headers, in the order of their page in the book.
 const HEADERS: &str = "bindings/capi/include";
-const IN_ORDER: [&str; 2] = ["baton/guest.h", "baton.h"];
+const IN_ORDER: [&str; 3] = ["baton/guest.h", "baton.h", "baton/shared.h"];
 const PAGE_OF_HEADERS: &str = "docs/book/src/reference-header.md";
 
 /// A generated file: its path in the repository, and its text.

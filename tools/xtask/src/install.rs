@@ -174,7 +174,12 @@ fn headers_of(library: &Library, said: &str) -> Result<Vec<(PathBuf, &'static st
         let directory = workspace::root().join("bindings/capi/include");
         return Ok(of(
             &directory,
-            &["baton.h", "baton/guest.h", "baton/inline.h"],
+            &[
+                "baton.h",
+                "baton/guest.h",
+                "baton/inline.h",
+                "baton/shared.h",
+            ],
         ));
     }
     let own = workspace::root().join("guests/lua/include");

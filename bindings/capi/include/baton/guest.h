@@ -122,6 +122,16 @@ struct baton_guest {
      not find what it left. Other builds do not call it. Inside, where `switched` is called; call no
      function of the runtime. */
   uint64_t (*fingerprint)(void *guest);
+  /* The scheduler hook, while baton_set_scheduler_hook is on: chooses the process that runs next,
+     whenever one has yielded, waits, has ended or was preempted. `left` is the user data of that
+     process, 0 if it has ended; `suggested` is that of the one which the runtime would choose.
+     Returns the id of a process, or 0 for the suggested one. If the chosen one cannot run, the
+     runtime chooses. Inside, on the loop's stack, and no process is current: it may call the
+     runtime, but not wait. */
+  uint64_t (*choose)(void *guest, baton_vm *vm, uintptr_t left, uintptr_t suggested);
+  /* The switch hook, of the processes for which baton_set_switch_hook is on: the process of `from`
+     was left, and that of `to` will be continued. 0: none. Where and how: as for `choose`. */
+  void (*noted)(void *guest, baton_vm *vm, uintptr_t from, uintptr_t to);
 };
 
 /* }====================================================== */
@@ -130,11 +140,16 @@ struct baton_guest {
 ** The life of a VM
 ** ======================================================= */
 
-/* Makes a VM and writes it. The table is copied. -EINVAL: `size` is too small, or `run` or
-   `preempt` is NULL. Otherwise the system's error. */
+/* Makes a VM and writes it to `vm`. The table is copied. `guest` is handed to its functions.
+   -EINVAL: `size` is too small, or `run` or `preempt` is NULL. Otherwise the system's error.
+
+   From then on the program handles SIGSEGV and SIGBUS: a process that has used up its C stack is
+   reported with its id and its name, and the program ends. Other faults go to the handlers that
+   were there before. */
 BATON_ANY_THREAD int baton_vm_new(const struct baton_guest *table, void *guest, baton_vm **vm);
 /* Adds a process before the VM runs. By the thread that made the VM, before others know of it.
-   Returns its id; 0 and a message if it cannot. A VM that runs already ends the program. */
+   Returns its id; 0, and writes at most `size` bytes of a message, if it cannot. A VM that runs
+   already ends the program. */
 BATON_ANY_THREAD uint64_t baton_spawn_first(
     baton_vm *vm, const struct baton_spawn_options *options, char *message, size_t size);
 /* Runs processes on the calling thread, until one has called baton_stop and has ended. -EDEADLK:

@@ -59,13 +59,13 @@ fn structures_are_the_same_in_c_and_in_rust() {
         CWake as "baton_wake" { reason, case_index, value }
         CSpawn as "baton_spawn_options" {
             size, user_data, stack_size, priority, preemptible, daemon, quiet, suspended, thread,
-            by_timer
+            by_timer, name
         }
         CTimeUsed as "baton_time_used" { running, cpu }
         CLastAccount as "baton_last_account" { time, priority }
         CTable as "baton_guest" {
             size, run, preempt, switched, retake_policy, request_safepoint, deadlocked, signalled,
-            forked, warn_stalled, departed, fingerprint
+            forked, warn_stalled, departed, fingerprint, choose, noted
         }
         CWatch as "baton_watch" {}
         CCase as "baton_case" {}

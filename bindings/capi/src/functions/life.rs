@@ -6,7 +6,7 @@ use crate::guest::{CGuest, CTable};
 use baton_core::sched::Priority;
 use baton_core::vm::{StintEnd, StintRefused, Vm};
 use baton_sys::clock::Instant;
-use baton_sys::{gate, reserve, signals};
+use baton_sys::{gate, overflow, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -39,7 +39,9 @@ unsafe extern "C" fn baton_vm_new(
     if !reserve::replenish() {
         return -libc::ENOMEM;
     }
-    let made = signals::handle_preempt_signal().and_then(|()| Vm::new(Arc::new(guest)));
+    let made = signals::handle_preempt_signal()
+        .and_then(|()| overflow::set_describe(overflow::describe_process))
+        .and_then(|()| Vm::new(Arc::new(guest)));
     match made {
         Ok(made) => {
             made.abandon_calls_at_end();
@@ -67,9 +69,12 @@ unsafe extern "C" fn baton_spawn_first(
     // SAFETY: the caller's condition.
     let asked = unsafe { CSpawn::read(options) };
     let spawned = asked.and_then(|asked| {
-        let (options, stack_size, when) = asked_options(asked, || Priority::DEFAULT);
+        let (options, stack_size, when) = asked_options(&asked, || Priority::DEFAULT);
         let spawned = vm.spawn_first(options, stack_size, when);
-        spawned.map_err(|error| error.to_string())
+        let process = spawned.map_err(|error| error.to_string())?;
+        // SAFETY: the caller's condition.
+        vm.name_first_process(process, &unsafe { asked.name() });
+        Ok(process)
     });
     match spawned {
         Ok(process) => process.to_bits(),

@@ -3,7 +3,8 @@
 use super::{gate, threads, write_message};
 use baton_core::sched::{Priority, SpawnOptions};
 use baton_core::vm::{Spawned, Vm};
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
+use std::mem::offset_of;
 
 /// `struct baton_spawn_options`.
 #[repr(C)]
@@ -18,25 +19,53 @@ pub(super) struct CSpawn {
     pub(super) suspended: c_int,
     pub(super) thread: [u8; threads::NAME_SIZE],
     pub(super) by_timer: c_int,
+    pub(super) name: *const c_char,
 }
 
+/// The size of the first options that there were, up to the end of `by_timer`.
+const LEAST: usize = offset_of!(CSpawn, name);
+
+/// The longest name of a process, in bytes: `BATON_PROCESS_NAME`.
+const NAME_SIZE: usize = 63;
+
 impl CSpawn {
-    /// The options of a guest. A later header's have more after these.
+    /// A copy of the options of a guest, which may be those of an older header, or of a later one,
+    /// which have more after these.
     ///
     /// # Safety
-    /// `options` is readable for as many bytes as its first member says, while the result lives.
-    pub(super) unsafe fn read<'options>(
-        options: *const CSpawn,
-    ) -> Result<&'options CSpawn, String> {
+    /// `options` is readable for as many bytes as its first member says.
+    pub(super) unsafe fn read(options: *const CSpawn) -> Result<CSpawn, String> {
         // SAFETY: the caller's condition.
         let size = unsafe { options.cast::<usize>().read() };
-        if size < size_of::<CSpawn>() {
+        if size < LEAST {
             return Err(format!(
                 "options of {size} bytes; expected `size` to be sizeof(struct baton_spawn_options)"
             ));
         }
-        // SAFETY: the caller's condition; it is as large as that.
-        Ok(unsafe { &*options })
+        // SAFETY: all zero are options.
+        let mut copy: CSpawn = unsafe { std::mem::zeroed() };
+        // SAFETY: both are as large as that, by the caller's condition.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                options.cast::<u8>(),
+                (&raw mut copy).cast::<u8>(),
+                size.min(size_of::<CSpawn>()),
+            );
+        }
+        Ok(copy)
+    }
+
+    /// The name of the process, cut to fit; empty if it has none.
+    ///
+    /// # Safety
+    /// The member is null or a string that ends with a zero byte.
+    pub(super) unsafe fn name(&self) -> String {
+        if self.name.is_null() {
+            return String::new();
+        }
+        // SAFETY: the caller's condition.
+        let name = unsafe { CStr::from_ptr(self.name) }.to_string_lossy();
+        name[..name.floor_char_boundary(NAME_SIZE)].to_owned()
     }
 }
 
@@ -84,14 +113,17 @@ unsafe extern "C" fn baton_spawn(
     // SAFETY: the caller's condition.
     let asked = unsafe { CSpawn::read(options) };
     let spawned = asked.and_then(|asked| {
-        let (options, stack_size, when) = asked_options(asked, || {
+        let (options, stack_size, when) = asked_options(&asked, || {
             vm.sched(|sched| {
                 sched
                     .current()
                     .map_or(Priority::DEFAULT, |pid| sched.priority(pid))
             })
         });
-        threads::spawn(vm, &asked.thread, options, stack_size, when)
+        let pid = threads::spawn(vm, &asked.thread, options, stack_size, when)?;
+        // SAFETY: the caller's condition.
+        vm.name_process(pid, &unsafe { asked.name() });
+        Ok(pid)
     });
     match spawned {
         Ok(pid) => pid.to_bits(),

@@ -85,6 +85,21 @@ unsafe extern "C" fn baton_bound_to(vm: &Vm, pid: u64, name: *mut c_char, size: 
     unsafe { write_message(name, size, &bound_to) };
 }
 
+/// Writes the name of a process, or nothing.
+///
+/// # Safety
+/// `name` is writable for `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_process_name(vm: &Vm, pid: u64, name: *mut c_char, size: usize) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let vm = &unsafe { gate::inside(vm, "baton_process_name") };
+    let own =
+        process(pid).and_then(|pid| vm.sched(|sched| sched.process_name(pid).map(str::to_owned)));
+    // SAFETY: the caller's condition.
+    unsafe { write_message(name, size, &own.unwrap_or_default()) };
+}
+
 /// Writes what a process waits for, or nothing.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! The stacks of all processes.
 
 use super::{PATIENCE, symbols};
-use crate::wording::WORDING;
+use crate::wording::{self, WORDING};
 use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait};
 use baton_core::vm::{NoLook, View, Vm};
 use baton_observe::observer::{Part, send_part};
@@ -196,7 +196,7 @@ pub(super) fn title(record: usize) -> String {
 /// Appends how messages name the process of a record.
 pub(super) fn write_title(record: usize, title: &mut String) {
     // A string takes all that is written to it.
-    let _ = (WORDING.process)(record, title);
+    let _ = wording::write_title(record, title);
 }
 
 /// A state in reports.

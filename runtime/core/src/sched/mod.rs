@@ -214,6 +214,8 @@ pub struct Scheduler<C> {
     timers: Slab<timer::Timer>,
     /// Names of objects, for reports.
     names: HashMap<Blocker, Box<str>>,
+    /// Names of processes, for reports.
+    process_names: HashMap<ProcessId, Box<str>>,
     /// Waits that have ended, while these are noted.
     wakes: NotedWakes,
 }
@@ -265,6 +267,7 @@ impl<C> Scheduler<C> {
             waiting_for_shared: 0,
             timers: Slab::new(),
             names: HashMap::new(),
+            process_names: HashMap::new(),
             wakes: NotedWakes::default(),
         }
     }

@@ -509,6 +509,16 @@ impl Context {
     }
 }
 
+impl Inner {
+    /// Labels the fiber of a process that has not run yet, for the report of an overflow.
+    pub(in crate::vm) fn label(&self, fiber: Fiber, process: ProcessId) {
+        let name = self.sched.process_name(process).unwrap_or_default();
+        // SAFETY: the fiber is alive, and only the owner knows it. A process has its name until the
+        // scheduler forgets it, after its end.
+        unsafe { fiber.set_label(process.to_bits(), name) };
+    }
+}
+
 impl Deref for Inside<'_> {
     type Target = Vm;
 

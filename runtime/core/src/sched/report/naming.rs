@@ -1,8 +1,9 @@
-//! Names of the objects that processes wait for; for reports.
+//! Names of processes, and of the objects that they wait for; for reports.
 //!
-//! Few objects have a name, so names are kept apart from the objects.
+//! Few of them have a name, so names are kept apart. A guest that names its processes itself
+//! ([`Wording`](crate::sched::Wording)) gives none here.
 
-use crate::sched::{Blocker, Scheduler};
+use crate::sched::{Blocker, ProcessId, Scheduler};
 
 impl<C> Scheduler<C> {
     /// Names an object that processes may wait for. An empty name removes it.
@@ -24,6 +25,23 @@ impl<C> Scheduler<C> {
         } else if !self.names.is_empty() {
             self.names.remove(&object);
         }
+    }
+
+    /// Names a process, until it is forgotten. An empty name removes the name.
+    pub fn set_process_name(&mut self, pid: ProcessId, name: &str) {
+        if !name.is_empty() {
+            self.process_names.insert(pid, name.into());
+        } else if !self.process_names.is_empty() {
+            self.process_names.remove(&pid);
+        }
+    }
+
+    /// The name of a process, if it has one here.
+    pub fn process_name(&self, pid: ProcessId) -> Option<&str> {
+        if self.process_names.is_empty() {
+            return None;
+        }
+        self.process_names.get(&pid).map(AsRef::as_ref)
     }
 
     /// The name of an object, if it has one.

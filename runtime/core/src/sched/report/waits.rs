@@ -7,8 +7,9 @@ use std::fmt::{self, Write};
 /// How a guest names what is its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Wording {
-    /// Names a process by its user data, such as "process 7 'clerk'".
-    pub process: fn(usize, &mut dyn Write) -> fmt::Result,
+    /// Names a process by its user data, such as "process 7 'clerk'". `None`: by its id, and by the
+    /// name that the scheduler knows.
+    pub process: Option<fn(usize, &mut dyn Write) -> fmt::Result>,
     /// The number of a process, by its user data, as the guest counts processes.
     pub number: fn(usize) -> u64,
     /// The name that the program has given to a process; nothing if it has none.
@@ -25,7 +26,7 @@ pub struct Wording {
 impl Wording {
     /// Names that say nothing of the guest.
     pub const PLAIN: Wording = Wording {
-        process: |_, text| text.write_str("a process"),
+        process: None,
         number: |user_data| user_data as u64,
         name: |_, _| Ok(()),
         call: |_, _| Ok(()),
@@ -57,7 +58,7 @@ const MOST_TOLD: usize = 4;
 /// assert!(matches!(attempt, Ok(Attempt::Blocked)));
 ///
 /// let wording = Wording {
-///     process: |user_data, text| write!(text, "process {user_data}"),
+///     process: Some(|user_data, text| write!(text, "process {user_data}")),
 ///     ..Wording::PLAIN
 /// };
 /// assert_eq!(
@@ -119,9 +120,16 @@ pub(crate) fn write_process<C>(
     pid: ProcessId,
     text: &mut dyn Write,
 ) -> fmt::Result {
-    match sched.user_data(pid) {
-        Some(user_data) => (wording.process)(user_data, text),
-        None => text.write_str("a process that has ended"),
+    let Some(user_data) = sched.user_data(pid) else {
+        return text.write_str("a process that has ended");
+    };
+    if let Some(process) = wording.process {
+        return process(user_data, text);
+    }
+    write!(text, "process {}", pid.to_bits())?;
+    match sched.process_name(pid) {
+        Some(name) => write!(text, " '{name}'"),
+        None => Ok(()),
     }
 }
 

@@ -377,6 +377,11 @@ impl Inside<'_> {
         });
     }
 
+    /// Names a process that has not begun, for reports. An empty name is none.
+    pub fn name_process(&self, process: ProcessId, name: &str) {
+        self.with_inner(|inner| inner.sched.set_process_name(process, name));
+    }
+
     /// Records that a process has foreign frames on its stack, or (`false`) has none any more. A
     /// pinned process continues only on the thread of the caller. While it waits, no other process
     /// runs there. At the latest, the guest calls this when it is told of the switch

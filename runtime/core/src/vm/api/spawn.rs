@@ -197,6 +197,14 @@ impl Vm {
         self.before_run(|inner| self.spawn_in(inner, options, stack_size, when))
     }
 
+    /// As [`Inside::name_process`], but before [`Vm::run`], while no thread is inside.
+    ///
+    /// # Panics
+    /// While the VM runs.
+    pub fn name_first_process(&self, process: ProcessId, name: &str) {
+        self.before_run(|inner| inner.sched.set_process_name(process, name));
+    }
+
     fn spawn_in(
         &self,
         inner: &mut Inner,

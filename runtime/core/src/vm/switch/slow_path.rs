@@ -452,7 +452,9 @@ impl Inner {
     fn first_fiber_of(&mut self, pid: ProcessId) -> Fiber {
         self.sched.mark_started(pid);
         let user_data = self.record_of(pid);
-        self.context_mut(pid).make_fiber(user_data)
+        let fiber = self.context_mut(pid).make_fiber(user_data);
+        self.label(fiber, pid);
+        fiber
     }
 
     #[inline]
