@@ -677,8 +677,8 @@ BATON_INSIDE int baton_parameter(
 BATON_INSIDE int baton_set_parameter(
     const baton_vm *vm, const char *name, double value, const char *text, char *message,
     size_t size);
-/* The name of a parameter, by index from 0; NULL after the last. docs/book has a page of them:
-   "Parameters". */
+/* The name of a parameter, by index from 0; NULL after the last. The book's page on the module
+   baton.process says what each one means. */
 BATON_ANY_THREAD const char *baton_parameter_name(size_t index);
 /* Sets parameters from the environment variables BATON_*. Returns nonzero and writes a message if
    one of them is wrong. */

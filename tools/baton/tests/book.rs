@@ -63,6 +63,7 @@ pages! {
     more_machines = "more-machines.md",
     embedding = "embedding.md",
     guests = "guests.md",
+    guests_several_vms = "guests-several-vms.md",
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",
