@@ -43,8 +43,9 @@ static struct {
   cell here; /* the first free cell */
   char *source;
   int is_compiling;
+  cell stretch; /* a sleep's length is multiplied by it */
   uint32_t steps, steps_left; /* until the next baton_count_steps: how many, and what is left */
-} forth = {.steps = 1, .steps_left = 1};
+} forth = {.stretch = 1, .steps = 1, .steps_left = 1};
 
 /* What each process has of its own. */
 struct process {
@@ -223,7 +224,8 @@ static void w_yield(struct process *process) {
 }
 
 static void w_ms(struct process *process) { /* ( milliseconds -- ) */
-  baton_sleep_until(forth.vm, baton_now() + (uint64_t)pop(process) * MILLISECOND);
+  uint64_t milliseconds = (uint64_t)(pop(process) * forth.stretch);
+  baton_sleep_until(forth.vm, baton_now() + milliseconds * MILLISECOND);
   look(process);
 }
 
@@ -525,11 +527,13 @@ int main(int argc, char **argv) {
   static const struct baton_guest table = {.size = sizeof table, .run = run, .preempt = preempt};
   struct baton_spawn_options options;
   const char *seed = getenv("SEED"); /* of a simulated run */
+  const char *stretch = getenv("STRETCH");
   char message[BATON_MESSAGE];
   size_t i;
   if (argc != 2) fail("usage", "forth PROGRAM");
   for (i = 0; i < sizeof PRIMITIVES / sizeof PRIMITIVES[0]; i++)
     new_word(PRIMITIVES[i].name, PRIMITIVES[i].run, PRIMITIVES[i].is_immediate);
+  if (stretch != NULL) forth.stretch = strtol(stretch, NULL, 10);
   forth.source = text_of(argv[1]);
   if (baton_vm_new(&table, NULL, &forth.vm) != 0) fail("start", "there is no VM");
   if (seed != NULL && baton_vm_simulate(forth.vm, strtoull(seed, NULL, 10)) != 0)

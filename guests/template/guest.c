@@ -53,6 +53,7 @@ struct machine {
   int poll; /* atomic. Not 0: the running process calls baton_safepoint soon */
   uint32_t steps, steps_left; /* until the next baton_count_steps: how many, and what is left */
   long variables[26];
+  long stretch; /* a sleep's length is multiplied by it */
   struct instruction program[MOST_INSTRUCTIONS];
   long length;
   struct process *processes; /* all that have not ended */
@@ -196,7 +197,7 @@ static enum next op_yield(struct process *process, NO_OPERAND) {
 }
 
 static enum next op_sleep(struct process *process, long milliseconds) {
-  uint64_t until = baton_now() + (uint64_t)milliseconds * MILLISECOND;
+  uint64_t until = baton_now() + (uint64_t)(milliseconds * process->machine->stretch) * MILLISECOND;
   baton_sleep_until(process->machine->vm, until);
   return unless_killed(process);
 }
@@ -472,12 +473,13 @@ static void load(struct machine *machine, const char *path) {
 /* }====================================================== */
 
 int main(int argc, char **argv) {
-  static struct machine machine = {.steps = 1, .steps_left = 1};
-  const char *seed = getenv("SEED");
+  static struct machine machine = {.steps = 1, .steps_left = 1, .stretch = 1};
+  const char *seed = getenv("SEED"), *stretch = getenv("STRETCH");
   struct baton_spawn_options options;
   char message[BATON_MESSAGE];
   int result;
   if (argc != 2) fail("usage", "guest PROGRAM");
+  if (stretch != NULL) machine.stretch = strtol(stretch, NULL, 10);
   load(&machine, argv[1]);
   result = baton_vm_new(&TABLE, &machine, &machine.vm);
   if (result == 0 && seed != NULL)

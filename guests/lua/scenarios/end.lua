@@ -1,7 +1,8 @@
 local process = require "baton.process"
+local sleep = require "stretched"
 local read_byte = require "read_byte"
 
 process.spawn(function() print(read_byte()) end)
-process.sleep(0.1)
+sleep(0.1)
 print "end"
 os.exit(true)

@@ -1,10 +1,11 @@
 local process = require "baton.process"
+local sleep = require "stretched"
 
 local sleeper = process.spawn(function()
   process.sleep(3600)
   print "slept"
 end)
-process.sleep(0.1)
+sleep(0.1)
 sleeper:kill()
 sleeper:join()
 print "ended"

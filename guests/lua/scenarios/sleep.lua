@@ -1,9 +1,10 @@
 local process = require "baton.process"
+local sleep = require "stretched"
 
 local all = {}
 for i, milliseconds in ipairs { 500, 100, 300 } do
   all[i] = process.spawn(function()
-    process.sleep(milliseconds / 1000)
+    sleep(milliseconds / 1000)
     print(milliseconds)
     io.stdout:flush()
   end)

@@ -11,7 +11,8 @@ Plays each scenario with a guest of the Baton runtime. {} in an argument stands
 for the scenario's name; without one, the name is the last argument.
 
   --only NAME      plays this scenario only; may be given more than once
-  --limit SECONDS  how long a scenario may take (20)
+  --limit SECONDS  how long a scenario may take (20); from 51 on, its sleeps are
+                   longer, too: a multiple, in the environment variable STRETCH
   --list           prints what a guest does in each scenario
   --help           prints this text
 
@@ -21,6 +22,10 @@ arguments are wrong or the guest cannot be started.
 
 /// How long a scenario may take on a slow machine.
 const LIMIT: Duration = Duration::from_secs(20);
+
+/// For each part of the limit that is so long, sleeps are longer by their usual length: a machine
+/// that needs more time needs larger gaps between events, too.
+const PART: u64 = 50;
 
 /// What stands for the scenario's name.
 const PLACE: &str = "{}";
@@ -41,6 +46,11 @@ pub(crate) struct Play {
 }
 
 impl Play {
+    /// How many times longer than usual sleeps are.
+    pub(crate) fn stretch(&self) -> u32 {
+        u32::try_from(self.limit.as_secs().div_ceil(PART)).unwrap_or(u32::MAX)
+    }
+
     /// The program and its arguments for a scenario.
     pub(crate) fn command_for(&self, scenario: &str) -> Vec<String> {
         let mut command: Vec<String> = self
@@ -132,6 +142,16 @@ mod checks {
             (vec!["idle".to_owned()], 3)
         );
         assert_eq!(play.guest, ["g", "--list"]);
+    }
+
+    #[test]
+    fn sleeps_grow_with_the_limit() {
+        for (limit, stretch) in [(1, 1), (20, 1), (50, 1), (51, 2), (150, 3)] {
+            let Ok(Wish::Play(play)) = parsed(&format!("--limit {limit} g")) else {
+                panic!("it is to be played");
+            };
+            assert_eq!(play.stretch(), stretch);
+        }
     }
 
     #[test]

@@ -53,7 +53,13 @@ fn play_all(play: &command_line::Play) -> ExitCode {
     };
     for scenario in SCENARIOS.iter().filter(chosen) {
         let name = scenario.name;
-        let started = Session::start(&play.command_for(name), play.limit, scenario.seed);
+        let stretch = if scenario.stretches {
+            play.stretch()
+        } else {
+            1
+        };
+        let command = play.command_for(name);
+        let started = Session::start(&command, play.limit, stretch, scenario.seed);
         let mut session = match started {
             Ok(session) => session,
             Err(why) => {

@@ -13,6 +13,9 @@ const UNSUPPORTED: &str = "unsupported";
 /// The environment variable of a guest whose run is simulated.
 const SEED: &str = "SEED";
 
+/// The environment variable by which a guest multiplies the lengths of its sleeps.
+const STRETCH: &str = "STRETCH";
+
 /// How often the end of a guest is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -47,13 +50,16 @@ pub(crate) struct Session {
     errors: Option<JoinHandle<String>>,
     begin: Instant,
     limit: Duration,
+    stretch: u32,
 }
 
 impl Session {
-    /// Starts a program with its arguments, and with a seed, if it is to be simulated.
+    /// Starts a program with its arguments, and with a seed, if it is to be simulated. Its sleeps
+    /// are `stretch` times as long as the task says.
     pub(crate) fn start(
         command: &[String],
         limit: Duration,
+        stretch: u32,
         seed: Option<u64>,
     ) -> Result<Session, String> {
         let (program, arguments) = command.split_first().ok_or("no program is given")?;
@@ -61,6 +67,7 @@ impl Session {
         start
             .args(arguments)
             .env_remove(SEED)
+            .env(STRETCH, stretch.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -80,16 +87,22 @@ impl Session {
             child,
             begin,
             limit,
+            stretch,
         })
     }
 
     /// Starts the same guest once more, after its end.
     pub(crate) fn start_again(&mut self, seed: u64) -> Result<(), Failure> {
-        match Session::start(&self.command, self.limit, Some(seed)) {
+        match Session::start(&self.command, self.limit, self.stretch, Some(seed)) {
             Ok(next) => *self = next,
             Err(why) => return wrong(why),
         }
         Ok(())
+    }
+
+    /// How many times longer its sleeps are than the task says.
+    pub(crate) fn stretch(&self) -> u32 {
+        self.stretch
     }
 
     /// The number of the guest's process.

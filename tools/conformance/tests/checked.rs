@@ -13,10 +13,11 @@ const GUESTS: [(&str, &str, &str); 2] = [("template", "guest", "tiny"), ("forth"
 /// thread run at a time. So those are left out that differ from these in number or time alone,
 /// those that end a program before its processes, and `turns`, whose processes may use up their
 /// slices.
-const FOR_MEMCHECK: [&str; 10] = [
+const FOR_MEMCHECK: [&str; 11] = [
     "hello",
     "sleep",
     "preempt",
+    "levels",
     "kill_wait",
     "kill_loop",
     "call",

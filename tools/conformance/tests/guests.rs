@@ -201,6 +201,28 @@ fn a_guest_that_prints_more_or_ends_badly_fails() {
     }
 }
 
+/// Under a checker and on a loaded machine, sleeps that differ by 200 ms ended in another order.
+#[test]
+fn sleeps_are_longer_where_a_scenario_may_take_longer() {
+    for (scenario, limit, stretch) in [
+        ("sleep", "150", "3"),
+        ("sleep", "20", "1"),
+        ("idle", "150", "1"),
+    ] {
+        let guest = [
+            "--only",
+            scenario,
+            "--limit",
+            limit,
+            "sh",
+            "-c",
+            "echo $STRETCH",
+        ];
+        let (_, said) = installed::play(&guest);
+        assert!(said.contains(&format!("got '{stretch}'")), "{said}");
+    }
+}
+
 #[test]
 fn a_guest_that_is_not_there_is_an_error_of_its_own() {
     let (status, said) = installed::play(&["./no-such-guest"]);
