@@ -10,11 +10,13 @@ static GUEST_WITH_ASAN: Program = Program::checked("guest", &LIBRARY, Checker::A
 static HOST_WITH_ASAN: Program = Program::checked("host", &LIBRARY, Checker::AddressSanitizer);
 static SIMULATED_WITH_ASAN: Program =
     Program::checked("simulated", &LIBRARY, Checker::AddressSanitizer);
+static ENGINE_WITH_ASAN: Program = Program::checked("engine", &LIBRARY, Checker::AddressSanitizer);
 static MISTAKES_WITH_ASAN: Program =
     Program::checked("mistakes", &LIBRARY, Checker::AddressSanitizer);
 static GUEST_FOR_MEMCHECK: Program = Program::checked("guest", &LIBRARY, Checker::Memcheck);
 static HOST_FOR_MEMCHECK: Program = Program::checked("host", &LIBRARY, Checker::Memcheck);
 static SIMULATED_FOR_MEMCHECK: Program = Program::checked("simulated", &LIBRARY, Checker::Memcheck);
+static ENGINE_FOR_MEMCHECK: Program = Program::checked("engine", &LIBRARY, Checker::Memcheck);
 static MISTAKES_FOR_MEMCHECK: Program = Program::checked("mistakes", &LIBRARY, Checker::Memcheck);
 
 /// The cases of `guest.c` that end well.
@@ -42,6 +44,9 @@ const OF_HOST: [&str; 8] = [
     "two",
 ];
 
+/// The cases of `engine.c` that end well and free their VM.
+const OF_ENGINE: [&str; 4] = ["calls", "ends", "names", "hooks"];
+
 /// The cases of `simulated.c`, without those that differ from these in number or time alone.
 const OF_SIMULATED: [&str; 3] = ["choices", "calls", "refusals"];
 
@@ -49,6 +54,9 @@ const OF_SIMULATED: [&str; 3] = ["choices", "calls", "refusals"];
 fn guests_are_clean_under_address_sanitizer() {
     for case in OF_GUEST {
         GUEST_WITH_ASAN.succeeds(case);
+    }
+    for case in OF_ENGINE {
+        ENGINE_WITH_ASAN.succeeds(case);
     }
     for case in OF_SIMULATED {
         SIMULATED_WITH_ASAN.succeeds(case);
@@ -82,6 +90,9 @@ fn guests_are_clean_under_memcheck() {
     }
     for case in OF_GUEST {
         GUEST_FOR_MEMCHECK.succeeds(case);
+    }
+    for case in OF_ENGINE {
+        ENGINE_FOR_MEMCHECK.succeeds(case);
     }
     for case in OF_SIMULATED {
         SIMULATED_FOR_MEMCHECK.succeeds(case);
