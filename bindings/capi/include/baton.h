@@ -108,7 +108,8 @@ enum baton_state {
 #define BATON_OBJECT_NAME 100 /* the name of an object, escaped */
 #define BATON_MESSAGE 240     /* a message of the runtime */
 
-/* What a new process is like. All zero but for `size` is a process with the usual of all. */
+/* What a new process is like. A member that is not set is zero; most guests set `size`, `user_data`
+   and `preemptible`. */
 struct baton_spawn_options {
   size_t size;         /* sizeof(struct baton_spawn_options) */
   uintptr_t user_data; /* the guest's record of the process; not 0 */
