@@ -303,9 +303,9 @@ BATON_INSIDE void baton_bind(
     const baton_vm *vm, uint64_t process, const char *name, char *message, size_t size);
 /* Writes the name of the thread that the process is bound to, or nothing. */
 BATON_INSIDE void baton_bound_to(const baton_vm *vm, uint64_t process, char *name, size_t size);
-/* Says whether the process can continue on the calling thread only: it has frames of foreign C code on
-   its stack. While it waits, no other process runs on that thread. To be called at the latest when
-   the process is left (`switched`). */
+/* Says whether the process can continue on the calling thread only: it has frames of foreign C code
+   on its stack. While it waits, no other process runs on that thread. To be called at the latest
+   when the process is left (`switched`). */
 BATON_INSIDE void baton_set_pinned(const baton_vm *vm, uint64_t process, int pinned);
 /* Ends the VM. The calling process runs on until it ends. baton_vm_run returns then, but not while
    its thread is in a foreign call of another process. To end the program at once, call exit. */
