@@ -7,15 +7,24 @@
 //! |---|---|
 //! | [`arrivals`] | notes of handlers: which signals have arrived, in which order |
 //! | [`actions`] | signals that several parts of a program watch |
+//! | [`mask`] | which signals a thread blocks |
+//! | [`marked`] | signals with a mark |
 //! | [`names`] | signals by name |
+//! | `preemption` | the preemption signal |
 
 pub mod actions;
 pub mod arrivals;
 pub mod marked;
+pub mod mask;
 pub mod names;
+mod preemption;
 
-use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+pub use preemption::{
+    Obstacle, PreemptTarget, handle_preempt_signal, install_preempt_handler, preempt_this_thread,
+    preempt_this_thread_by,
+};
+
+use std::ffi::c_int;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -35,64 +44,6 @@ const SIGNAL_LIMIT: usize = 65;
 /// before the handler is installed (Release), read in handlers (Acquire).
 static HANDLERS: [AtomicPtr<()>; SIGNAL_LIMIT] =
     [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_LIMIT];
-
-/// The function of [`install_preempt_handler`]. Written and read like [`HANDLERS`].
-static PREEMPT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-
-/// What [`PREEMPT_SIGNAL`] calls on threads that have chosen it.
-#[derive(Debug, Clone, Copy)]
-pub struct PreemptTarget {
-    /// As the function of [`install_preempt_handler`].
-    pub preempt: extern "C" fn(argument: *mut c_void),
-    /// Its argument.
-    pub argument: *mut c_void,
-}
-
-thread_local! {
-    /// The calling thread's own target, or null. It has no destructor, so a handler may read it.
-    static TARGET: Cell<*const PreemptTarget> = const { Cell::new(ptr::null()) };
-}
-
-/// Makes [`PREEMPT_SIGNAL`] call `target` on the calling thread, instead of the function of
-/// [`install_preempt_handler`]. Null: that function again. So several languages of a program have
-/// each a handler on their own threads.
-///
-/// # Safety
-/// `target` lives, and does not change, until the thread has chosen another one.
-#[inline(never)] // The caller's process may have come from another thread.
-pub unsafe fn preempt_this_thread_by(target: *const PreemptTarget) {
-    TARGET.with(|own| own.set(target));
-}
-
-/// Has [`PREEMPT_SIGNAL`] handled, for threads that call [`preempt_this_thread_by`].
-///
-/// # Errors
-///
-/// Those of `sigaction`.
-pub fn handle_preempt_signal() -> io::Result<()> {
-    set_action(
-        PREEMPT_SIGNAL,
-        on_preempt as *const () as libc::sighandler_t,
-        libc::SA_RESTART | libc::SA_ONSTACK,
-    )
-}
-
-/// Makes [`PREEMPT_SIGNAL`] call `preempt` on the interrupted thread, unless that has a target of
-/// its own ([`preempt_this_thread_by`]).
-///
-/// System calls restart (`SA_RESTART`) where the kernel restarts any; `errno` is preserved.
-/// `preempt` decides whether there is anything to do: the signal may come late, twice, or from
-/// elsewhere. It must be async-signal-safe and must not unwind. Handlers of other signals call it,
-/// too ([`preempt_this_thread`]), so it may interrupt itself.
-///
-/// # Errors
-///
-/// Those of `sigaction`.
-pub fn install_preempt_handler(preempt: extern "C" fn()) -> io::Result<()> {
-    // Release: pairs with the load in `preempt_this_thread`.
-    PREEMPT.store(preempt as *mut (), Ordering::Release);
-    handle_preempt_signal()
-}
 
 /// Makes `signal` call `handler` with its number, on whichever thread gets it; meant for SIGINT and
 /// SIGQUIT. `handler` must be async-signal-safe (set an atomic, kick a poller) and must not unwind.
@@ -155,30 +106,6 @@ fn set_action(signal: c_int, handler: libc::sighandler_t, flags: c_int) -> io::R
     }
 }
 
-extern "C" fn on_preempt(_signal: c_int) {
-    keeping_errno(preempt_this_thread);
-}
-
-/// Calls the thread's target or the function of [`install_preempt_handler`], if there is one, as
-/// [`PREEMPT_SIGNAL`] would on the calling thread. For other signal handlers, and async-signal-safe
-/// as that function is.
-pub fn preempt_this_thread() {
-    let target = TARGET.with(Cell::get);
-    if !target.is_null() {
-        // SAFETY: it lives and does not change, by the condition of `preempt_this_thread_by`.
-        let target = unsafe { *target };
-        (target.preempt)(target.argument);
-        return;
-    }
-    // Acquire: pairs with the store in `install_preempt_handler`.
-    let handler = PREEMPT.load(Ordering::Acquire);
-    if !handler.is_null() {
-        // SAFETY: only `install_preempt_handler` writes it, with a function of this type.
-        let preempt: extern "C" fn() = unsafe { std::mem::transmute(handler) };
-        preempt();
-    }
-}
-
 extern "C" fn on_watched(signal: c_int) {
     keeping_errno(|| {
         // Acquire: pairs with the store in `watch`.
@@ -223,6 +150,8 @@ pub enum Interrupted {
     Sent,
     /// This program has no such thread.
     ThreadIsGone,
+    /// The system refuses, with this error: a sandbox forbids the system call.
+    Refused(c_int),
 }
 
 impl ThreadHandle {
@@ -253,10 +182,10 @@ impl ThreadHandle {
 
     /// Sends [`PREEMPT_SIGNAL`] to the thread. Async-signal-safe.
     pub fn interrupt(self) -> Interrupted {
-        if platform::signal_thread(self.program, self.thread, PREEMPT_SIGNAL) {
-            Interrupted::Sent
-        } else {
-            Interrupted::ThreadIsGone
+        match platform::signal_thread(self.program, self.thread, PREEMPT_SIGNAL) {
+            0 => Interrupted::Sent,
+            libc::ESRCH => Interrupted::ThreadIsGone,
+            why => Interrupted::Refused(why),
         }
     }
 }

@@ -5,9 +5,13 @@
 //! thread that is started meanwhile would wait until the constructors end. So the runtime starts
 //! its threads by [`start`], and they have no thread-local variable with a destructor.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{io, mem, ptr};
+
+use crate::promptness::Policy;
+use crate::signals::Obstacle;
+use crate::signals::mask::SignalMask;
 
 /// What a thread runs, behind the one pointer that it is given.
 type Body = Box<dyn FnOnce() + Send>;
@@ -41,7 +45,69 @@ pub fn start(
     stack_size: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    start_with(name, Some(stack_size), Box::new(body), Detached::Yes).map(drop)
+    start_with(name, Box::new(body), &How::detached(stack_size)).map(drop)
+}
+
+/// What a native thread inherits from the one that starts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Inheritance {
+    mask: SignalMask,
+    policy: Policy,
+}
+
+impl Inheritance {
+    /// What threads inherit from the calling one.
+    #[must_use]
+    pub fn of_this_thread() -> Inheritance {
+        Inheritance {
+            mask: SignalMask::of_this_thread(),
+            policy: Policy::of_this_thread(),
+        }
+    }
+}
+
+/// As [`start`], for a thread that inherits from another one than the calling one.
+///
+/// # Errors
+/// The system's, if it has no room for another thread.
+pub fn start_with_inheritance(
+    name: &str,
+    stack_size: usize,
+    from: &Inheritance,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let differs = from.policy != Policy::of_this_thread();
+    let how = How {
+        policy: differs.then_some(from.policy),
+        ..How::detached(stack_size)
+    };
+    let before = from.mask.set();
+    let started = start_with(name, Box::new(body), &how).map(drop);
+    before.set();
+    started
+}
+
+/// As [`start`], for a thread whose real-time priority is above that of the calling one, if that
+/// has any, and that blocks all signals. If the system refuses the priority, the thread has that of
+/// the calling one. Returns what this means for preemption.
+///
+/// # Errors
+/// The system's, if it has no room for another thread.
+pub fn start_above(
+    name: &str,
+    stack_size: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<Option<Obstacle>> {
+    let below = Policy::of_this_thread();
+    let how = How {
+        policy: below.above(),
+        ..How::detached(stack_size)
+    };
+    let before = SignalMask::full().set();
+    let started = start_with(name, Box::new(body), &how);
+    before.set();
+    let (_, refusal) = started?;
+    Ok(refusal.map(|error| Obstacle::Outranked(below.priority(), error)))
 }
 
 /// A native thread that can be waited for. Dropped, it is not waited for.
@@ -90,7 +156,11 @@ pub fn start_joinable(
     stack_size: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<Joinable> {
-    start_with(name, Some(stack_size), Box::new(body), Detached::No).map(Joinable)
+    let how = How {
+        is_detached: false,
+        ..How::detached(stack_size)
+    };
+    start_with(name, Box::new(body), &how).map(|(thread, _)| Joinable(thread))
 }
 
 /// Starts a native thread that runs no process, and that receives no signals: they go to other
@@ -106,31 +176,40 @@ pub fn start_joinable(
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn start_helper(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // SAFETY: all-zero bytes are a set of signals; each of the calls gets sets that it may read or
-    // write, and the thread that starts inherits the mask.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let started = start_with(name, None, Box::new(body), Detached::Yes).map(drop);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
-        started
+    let how = How {
+        stack_size: None,
+        ..How::detached(0)
+    };
+    let before = SignalMask::full().set();
+    let started = start_with(name, Box::new(body), &how).map(drop);
+    before.set();
+    started
+}
+
+/// How a thread is started.
+struct How {
+    /// `None`: as large as the system makes it.
+    stack_size: Option<usize>,
+    /// Whether nobody waits for it.
+    is_detached: bool,
+    /// `None`: that of the calling thread. Also if the system refuses this one.
+    policy: Option<Policy>,
+}
+
+impl How {
+    fn detached(stack_size: usize) -> How {
+        How {
+            stack_size: Some(stack_size),
+            is_detached: true,
+            policy: None,
+        }
     }
 }
 
-/// Whether nobody waits for a thread.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Detached {
-    Yes,
-    No,
-}
+/// A new thread, and the system's error if it has refused the thread its policy.
+type Started = (libc::pthread_t, Option<c_int>);
 
-fn start_with(
-    name: &str,
-    stack_size: Option<usize>,
-    body: Body,
-    detached: Detached,
-) -> io::Result<libc::pthread_t> {
+fn start_with(name: &str, body: Body, how: &How) -> io::Result<Started> {
     let name: Vec<u8> = name
         .bytes()
         .filter(|&byte| byte != 0)
@@ -142,8 +221,8 @@ fn start_with(
     });
     let start = Box::into_raw(start);
     // SAFETY: `start` came from a box and is not shared.
-    let refusal = match unsafe { create(stack_size, start, detached) } {
-        Ok(thread) => return Ok(thread),
+    let refusal = match unsafe { create(how, start) } {
+        Ok(started) => return Ok(started),
         Err(refusal) => refusal,
     };
     // SAFETY: no thread was made, so the box is still ours.
@@ -158,11 +237,7 @@ fn start_with(
 ///
 /// # Safety
 /// `start` came from a box. If a thread was made, it owns the box.
-unsafe fn create(
-    stack_size: Option<usize>,
-    start: *mut Start,
-    detached: Detached,
-) -> Result<libc::pthread_t, libc::c_int> {
+unsafe fn create(how: &How, start: *mut Start) -> Result<Started, c_int> {
     let mut attributes = mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = mem::MaybeUninit::<libc::pthread_t>::uninit();
     let attributes = attributes.as_mut_ptr();
@@ -173,23 +248,35 @@ unsafe fn create(
         if refusal != 0 {
             return Err(refusal);
         }
-        if detached == Detached::Yes {
+        if how.is_detached {
             refusal = libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
         }
         if refusal == 0
-            && let Some(stack_size) = stack_size
+            && let Some(stack_size) = how.stack_size
         {
             let least = stack_size.max(libc::PTHREAD_STACK_MIN);
             refusal = libc::pthread_attr_setstacksize(attributes, least);
         }
-        if refusal == 0 {
-            refusal = libc::pthread_create(thread.as_mut_ptr(), attributes, run, start.cast());
+        let mut make = || libc::pthread_create(thread.as_mut_ptr(), attributes, run, start.cast());
+        let mut of_policy = None;
+        if refusal == 0
+            && let Some(policy) = how.policy
+        {
+            let mut refused = policy.choose_in(attributes);
+            if refused == 0 {
+                refused = make();
+            }
+            of_policy = (refused != 0).then_some(refused);
+        }
+        if refusal == 0 && (how.policy.is_none() || of_policy.is_some()) {
+            Policy::inherit_in(attributes);
+            refusal = make();
         }
         libc::pthread_attr_destroy(attributes);
         if refusal != 0 {
             return Err(refusal);
         }
-        Ok(thread.assume_init())
+        Ok((thread.assume_init(), of_policy))
     }
 }
 

@@ -40,8 +40,18 @@ pub(crate) fn thread_number() -> i32 {
     unsafe { libc::pthread_getthreadid_np() }
 }
 
-/// Sends a signal to a thread. Returns whether there is such a thread. Async-signal-safe.
-pub(crate) fn signal_thread(program: i32, thread: i32, signal: c_int) -> bool {
+/// Sends a signal to a thread. Returns 0 or the system's error, ESRCH if there is no such thread.
+/// Async-signal-safe, but for errno.
+pub(crate) fn signal_thread(program: i32, thread: i32, signal: c_int) -> c_int {
     // SAFETY: the call takes three integers; it checks `program` and `thread` together.
-    unsafe { libc::thr_kill2(program, thread.into(), signal) == 0 }
+    match unsafe { libc::thr_kill2(program, thread.into(), signal) } {
+        0 => 0,
+        // SAFETY: the address is valid; no reference is formed.
+        _ => unsafe { *super::errno() },
+    }
+}
+
+/// A signal to one thread has no value here.
+pub(crate) fn queue_to_thread(_: i32, _: i32, _signal: c_int, _value: usize) -> c_int {
+    libc::ENOTSUP
 }

@@ -103,11 +103,65 @@ pub(crate) fn is_first_thread(program: i32, thread: i32) -> bool {
     thread == program
 }
 
-/// Sends a signal to a thread. Returns whether there is such a thread. Async-signal-safe.
-pub(crate) fn signal_thread(program: i32, thread: i32, signal: c_int) -> bool {
+/// Sends a signal to a thread. Returns 0 or the system's error, ESRCH if there is no such thread.
+/// Async-signal-safe, but for errno.
+pub(crate) fn signal_thread(program: i32, thread: i32, signal: c_int) -> c_int {
     // SAFETY: tgkill takes three integers; it cannot reach another program, since it checks
     // `program` and `thread` together.
-    unsafe { libc::syscall(libc::SYS_tgkill, program, thread, signal) == 0 }
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, program, thread, signal) };
+    match result_of(sent) {
+        // A sandbox may forbid one of the two calls only.
+        libc::EPERM | libc::EACCES | libc::ENOSYS => queue_to_thread(program, thread, signal, 0),
+        result => result,
+    }
+}
+
+/// Sends a signal with a value to a thread of a program. Returns 0 or the system's error.
+pub(crate) fn queue_to_thread(program: i32, thread: i32, signal: c_int, value: usize) -> c_int {
+    /// The kernel's `siginfo_t` of such a signal, on systems with 64 bits.
+    #[repr(C)]
+    struct Queued {
+        signal: c_int,
+        error: c_int,
+        code: c_int,
+        padding: c_int,
+        program: libc::pid_t,
+        user: libc::uid_t,
+        value: usize,
+        rest: [u64; 12],
+    }
+    // SAFETY: neither call has a condition.
+    let (sender, user) = unsafe { (libc::getpid(), libc::getuid()) };
+    let queued = Queued {
+        signal,
+        error: 0,
+        code: libc::SI_QUEUE,
+        padding: 0,
+        program: sender,
+        user,
+        value,
+        rest: [0; 12],
+    };
+    // SAFETY: the kernel reads a siginfo_t, which is as large as this one.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            program,
+            thread,
+            signal,
+            &raw const queued,
+        )
+    };
+    result_of(sent)
+}
+
+/// 0, or the error of a system call that has failed.
+fn result_of(call: libc::c_long) -> c_int {
+    match call {
+        0 => 0,
+        // SAFETY: the address is valid; no reference is formed.
+        _ => unsafe { *errno() },
+    }
 }
 
 /// The effective user of the program at the other end of a Unix socket.

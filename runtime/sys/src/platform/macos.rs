@@ -38,11 +38,18 @@ pub(crate) fn thread_number() -> i32 {
     unsafe { libc::pthread_mach_thread_np(libc::pthread_self()).cast_signed() }
 }
 
-/// Sends a signal to a thread. Returns whether there is such a thread.
-pub(crate) fn signal_thread(_program: i32, thread: i32, signal: c_int) -> bool {
+/// Sends a signal to a thread. Returns 0 or the system's error, ESRCH if there is no such thread.
+pub(crate) fn signal_thread(_program: i32, thread: i32, signal: c_int) -> c_int {
     // SAFETY: the first call looks a port up. The second refuses a thread that is gone (ESRCH).
     unsafe {
-        let thread = libc::pthread_from_mach_thread_np(thread.cast_unsigned());
-        thread != 0 && libc::pthread_kill(thread, signal) == 0
+        match libc::pthread_from_mach_thread_np(thread.cast_unsigned()) {
+            0 => libc::ESRCH,
+            thread => libc::pthread_kill(thread, signal),
+        }
     }
+}
+
+/// Signals with a value do not exist here.
+pub(crate) fn queue_to_thread(_: i32, _: i32, _signal: c_int, _value: usize) -> c_int {
+    libc::ENOTSUP
 }

@@ -14,6 +14,17 @@ pub fn send(program: i32, signal: c_int, mark: usize) -> io::Result<()> {
     platform::send_with_value(program, signal, mark)
 }
 
+/// Sends a signal to one native thread of a program, marked with a value.
+///
+/// # Errors
+/// The system's, as for [`send`]. `Unsupported` on macOS and FreeBSD.
+pub fn send_to_thread(program: i32, thread: i32, signal: c_int, mark: usize) -> io::Result<()> {
+    match platform::queue_to_thread(program, thread, signal, mark) {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 /// Whether what the system says of a signal has this mark. Async-signal-safe.
 ///
 /// # Safety
