@@ -619,6 +619,9 @@ BATON_INSIDE void baton_commands_forked(const struct baton_commands *commands);
 /* Runs a command in the system's shell. Returns its number, or -1 if the shell cannot be started.
    `commands` may be NULL. */
 BATON_OUTSIDE int baton_command_start(const struct baton_commands *commands, const char *text);
+/* As popen of the C library; started where the others are. Returns a FILE * for pclose, or NULL and
+   errno. */
+BATON_OUTSIDE void *baton_command_pipe(const char *command, const char *mode);
 /* A descriptor that is readable when the command has ended. baton_command_wait closes it.
    Negative: wait by baton_command_wait, on this thread. `commands` may be NULL. */
 BATON_OUTSIDE int baton_command_descriptor(const struct baton_commands *commands, int command);

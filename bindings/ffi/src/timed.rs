@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_core::sched::{Deadline, WaitQueueId, Wake, WakeReason};
+use baton_core::sys::signals::mask::SignalMask;
 use baton_core::sys::{errno as thread_errno, reserve};
 use baton_core::vm::{Inside, Vm};
 
@@ -104,7 +105,8 @@ impl TimedCalls {
         self.while_waiting(|| self.helpers.await_place(vm, call.deadline))
     }
 
-    /// Has a helper make the call, which is `work`. It finds `errno` as given. On any thread.
+    /// Has a helper make the call, which is `work`. It finds `errno` as given, and the signal mask
+    /// of the calling thread. On any thread.
     ///
     /// # Errors
     /// The system's, if it refuses a thread or memory. The caller gives the helper back.
@@ -119,10 +121,15 @@ impl TimedCalls {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let call = Arc::clone(call);
+        // What the function starts inherits it. A helper itself blocks all signals.
+        let mask = SignalMask::of_this_thread();
         self.helpers.give(Box::new(move || {
+            let of_helper = mask.set();
             thread_errno::set(errno);
             work();
-            self.end(call, thread_errno::get());
+            let errno = thread_errno::get();
+            of_helper.set();
+            self.end(call, errno);
         }))
     }
 

@@ -12,6 +12,7 @@ use baton_core::vm::{Inside, Vm};
 use baton_observe::observer;
 use baton_observe::quit::{self, By, Left};
 use baton_sys::activity::threads_of_this_program;
+use baton_sys::commands;
 use baton_sys::forking::Child;
 use baton_sys::{gate, thread};
 use std::ffi::{c_char, c_int, c_void};
@@ -139,7 +140,10 @@ impl LuaGuest {
             self.checks.store(0, Ordering::Relaxed);
             return Some(FIRST_CHECK);
         }
-        let own = vm.own_threads() + usize::try_from(own).unwrap_or(0) + observer::threads();
+        let own = vm.own_threads()
+            + usize::try_from(own).unwrap_or(0)
+            + observer::threads()
+            + commands::threads();
         if threads_of_this_program() == Some(own) && may_wake == MAY_CALL_BACK {
             return None;
         }

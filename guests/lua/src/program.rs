@@ -6,7 +6,7 @@ use crate::inside::trace::calls::trace_run;
 use baton_core::recording::Recording;
 use baton_core::sched::SpawnOptions;
 use baton_core::vm::{Spawned, Vm};
-use baton_sys::{overflow, reserve, signals};
+use baton_sys::{commands, overflow, reserve, signals};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -122,6 +122,7 @@ pub unsafe fn run_program(
         // SAFETY: there is no Lua state yet, and no other thread.
         unsafe { baton_lua_simulate(simulation.seed, simulation.failed) };
     }
+    commands::start_on_lasting_thread();
     let _ = PROGRAM.set(Arc::clone(&vm));
     inside::open(&vm);
     if let Err(error) = overflow::set_describe(describe_overflow) {

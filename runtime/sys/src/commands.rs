@@ -14,12 +14,22 @@
 //! | was being started then | a thread of its own, from the end of `start` on |
 //! | is started later, by who abandons them | the caller, without a descriptor |
 //! | its caller is in `wait` | the caller |
+//!
+//! A program may have commands started on a thread that lasts as long as it does (`starter.rs`).
 
-use crate::forking::{Child, ForkMutex};
-use crate::thread;
-use std::ffi::{CStr, c_char, c_int};
+mod starter;
+
+pub use starter::{start_on_lasting_thread, threads};
+
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
 use std::{io, mem, ptr};
+
+use crate::errno;
+use crate::forking::{Child, ForkMutex};
+use crate::signals::mask::SignalMask;
+use crate::thread;
 
 unsafe extern "C" {
     static mut environ: *const *mut c_char;
@@ -48,8 +58,6 @@ struct Running {
 /// A command that runs: the number of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command(libc::pid_t);
-
-struct SignalMask(libc::sigset_t);
 
 impl Command {
     /// The command of this [number](Command::number).
@@ -90,18 +98,22 @@ impl Commands {
     /// ```
     pub fn start(&self, command: &CStr) -> io::Result<Command> {
         let were_abandoned = self.are_abandoned();
-        let child_ended = is_child_signal_handled().then_some(libc::SIGCHLD);
-        let mask = SignalMask::block(child_ended);
-        let process = match spawn(command, &mask) {
+        let is_handled = is_child_signal_handled();
+        let mask = match is_handled {
+            true => SignalMask::empty().with(libc::SIGCHLD).block(),
+            false => SignalMask::of_this_thread(),
+        };
+        let text = CString::from(command);
+        let process = match starter::on_lasting_thread(move || spawn(&text, mask)) {
             Ok(process) => process,
             Err(error) => {
-                mask.restore();
+                mask.set();
                 return Err(error);
             }
         };
         let running = Running {
             process,
-            mask: child_ended.map(|_| mask),
+            mask: is_handled.then_some(mask),
             descriptor: None,
         };
         let mut state = self.0.lock();
@@ -179,7 +191,7 @@ impl Running {
     fn wait(self) -> io::Result<c_int> {
         let status = wait_for(self.process);
         if let Some(mask) = self.mask {
-            mask.restore();
+            mask.set();
         }
         status
     }
@@ -202,6 +214,39 @@ fn wait_for(process: libc::pid_t) -> io::Result<c_int> {
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
+    }
+}
+
+/// Starts a command at the other end of a pipe, as `popen` of the C library. It inherits the
+/// calling thread's signal mask. To be closed by `pclose`, on any thread.
+///
+/// # Errors
+/// Those of `popen`.
+///
+/// ```
+/// use baton_sys::commands::open_pipe;
+///
+/// let pipe = open_pipe(c"exit 3", c"r")?;
+/// // SAFETY: the file is open, and is not used again.
+/// assert_eq!(unsafe { libc::pclose(pipe.as_ptr()) }, 3 << 8); // a wait status
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn open_pipe(command: &CStr, mode: &CStr) -> io::Result<NonNull<libc::FILE>> {
+    let (command, mode) = (CString::from(command), CString::from(mode));
+    let opened = starter::on_lasting_thread(move || {
+        errno::set(0); // popen may lack memory without saying so
+        // SAFETY: both are strings.
+        let file = unsafe { libc::popen(command.as_ptr(), mode.as_ptr()) };
+        match file.is_null() {
+            false => Ok(file as usize),
+            true => Err(errno::get()),
+        }
+    });
+    let refused = || io::Error::from_raw_os_error(libc::ENOMEM);
+    match opened {
+        Ok(file) => NonNull::new(file as *mut libc::FILE).ok_or_else(refused),
+        Err(0) => Err(refused()),
+        Err(error) => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
@@ -233,7 +278,7 @@ fn is_child_signal_handled() -> bool {
     }
 }
 
-fn spawn(command: &CStr, mask: &SignalMask) -> io::Result<libc::pid_t> {
+fn spawn(command: &CStr, mask: SignalMask) -> io::Result<libc::pid_t> {
     let arguments = [
         c"sh".as_ptr(),
         c"-c".as_ptr(),
@@ -249,7 +294,7 @@ fn spawn(command: &CStr, mask: &SignalMask) -> io::Result<libc::pid_t> {
     let error = unsafe {
         let mut error = libc::posix_spawnattr_init(attributes);
         if error == 0 {
-            libc::posix_spawnattr_setsigmask(attributes, &raw const mask.0);
+            libc::posix_spawnattr_setsigmask(attributes, mask.as_set());
             libc::posix_spawnattr_setflags(attributes, libc::POSIX_SPAWN_SETSIGMASK as _);
             error = libc::posix_spawn(
                 &raw mut process,
@@ -266,34 +311,5 @@ fn spawn(command: &CStr, mask: &SignalMask) -> io::Result<libc::pid_t> {
     match error {
         0 => Ok(process),
         error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
-impl SignalMask {
-    /// Blocks a signal on the calling thread, or none. Returns the mask before.
-    fn block(signal: Option<c_int>) -> SignalMask {
-        // SAFETY: all-zero bytes are a set of signals; both sets are valid for what is done.
-        unsafe {
-            let (mut blocked, mut before): (libc::sigset_t, libc::sigset_t) = mem::zeroed();
-            libc::sigemptyset(&raw mut blocked);
-            if let Some(signal) = signal {
-                libc::sigaddset(&raw mut blocked, signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, &raw mut before);
-            SignalMask(before)
-        }
-    }
-
-    fn restore(self) {
-        // SAFETY: the set came from the system.
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut());
-        }
-    }
-}
-
-impl std::fmt::Debug for SignalMask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SignalMask")
     }
 }

@@ -1,6 +1,7 @@
 //! Commands in the system's shell.
 
-use baton_sys::commands::{Command, Commands};
+use baton_sys::commands::{Command, Commands, open_pipe};
+use baton_sys::errno;
 use baton_sys::forking::Child;
 use std::ffi::{CStr, c_char, c_int};
 
@@ -66,6 +67,27 @@ unsafe extern "C" fn baton_command_start(
     // SAFETY: the caller's condition.
     let started = commands.start(unsafe { CStr::from_ptr(command) });
     started.map_or(-1, Command::number)
+}
+
+/// Opens a pipe to a command. Returns null and sets `errno` if that fails.
+///
+/// # Safety
+/// Both are strings that end with a zero byte.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_command_pipe(
+    command: *const c_char,
+    mode: *const c_char,
+) -> *mut libc::FILE {
+    // SAFETY: the caller's condition.
+    let (command, mode) = unsafe { (CStr::from_ptr(command), CStr::from_ptr(mode)) };
+    match open_pipe(command, mode) {
+        Ok(file) => file.as_ptr(),
+        Err(error) => {
+            errno::set(error.raw_os_error().unwrap_or(libc::ENOMEM));
+            std::ptr::null_mut()
+        }
+    }
 }
 
 /// A descriptor that is readable when the command has ended; negative if there is none.

@@ -27,7 +27,7 @@ static struct daemons_pipe **find_pipe(struct baton_lua_vm *vm, const FILE *file
 static FILE *open_pipe(const struct baton_process *process, const char *command, const char *mode) {
   const struct baton_commands *commands = process != NULL ? process->vm->commands : NULL;
   const int ended = commands != NULL && baton_commands_are_abandoned(commands);
-  FILE *file = popen(command, mode);
+  FILE *file = process != NULL ? baton_command_pipe(command, mode) : popen(command, mode);
   if (file == NULL || commands == NULL || ended || !baton_commands_are_abandoned(commands))
     return file;
   pclose(file);
