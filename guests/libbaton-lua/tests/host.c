@@ -462,6 +462,46 @@ static void called_back(void) {
   lua_close(L);
 }
 
+static int blocks(int signal) {
+  sigset_t mask;
+  pthread_sigmask(SIG_BLOCK, NULL, &mask);
+  return sigismember(&mask, signal);
+}
+
+static void *await_signal(void *set) {
+  int signal = 0;
+  expect(sigwait(set, &signal) == 0 && signal == SIGTERM, "a signal for the program's thread");
+  return NULL;
+}
+
+/* A program that blocks all signals, and takes them on a thread. */
+static void blocked(void) {
+  const uint64_t limit = 5000 * MILLISECOND;
+  uint64_t begun;
+  sigset_t all;
+  pthread_t waiter;
+  lua_State *L;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, NULL);
+  expect(pthread_create(&waiter, NULL, await_signal, &all) == 0, "a thread");
+  L = new_state();
+  run(L, "process = require 'baton.process'\n"
+         "process.spawn(function() while true do end end)\n"
+         "process.spawn(function() process.sleep(0.01) came = 1 end)");
+  begun = baton_lua_now();
+  while (number(L, "came") == 0 && baton_lua_now() < begun + limit)
+    baton_lua_run_until(L, baton_lua_now() + 5 * MILLISECOND);
+  expect(number(L, "came") == 1, "processes that are preempted");
+  baton_lua_run_until(L, 0);
+  expect(blocks(SIGURG), "the program's mask while no process runs");
+  run(L, "process.sleep(0.001)");
+  expect(blocks(SIGTERM), "the other signals blocked all the time");
+  lua_close(L);
+  expect(blocks(SIGURG), "the program's mask at the end");
+  kill(getpid(), SIGTERM);
+  pthread_join(waiter, NULL);
+}
+
 /* }====================================================== */
 
 static const struct {
@@ -470,7 +510,7 @@ static const struct {
 } CASES[] = {{"plain", plain}, {"calls", calls}, {"loop", loop}, {"frames", frames},
     {"spawned_later", spawned_later}, {"closed", closed}, {"commands", commands},
     {"other_thread", other_thread}, {"two", two}, {"nested", nested}, {"replaced", replaced},
-    {"called_back", called_back}};
+    {"called_back", called_back}, {"blocked", blocked}};
 
 int main(int argc, char **argv) {
   size_t i;

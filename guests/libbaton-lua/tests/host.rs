@@ -68,3 +68,8 @@ fn what_the_program_has_replaced_stays() {
 fn the_program_calls_a_callback_from_its_loop() {
     HOST.succeeds("called_back");
 }
+
+#[test]
+fn a_program_that_takes_its_signals_on_a_thread_has_processes_that_are_preempted() {
+    HOST.succeeds("blocked");
+}

@@ -6,7 +6,7 @@ use crate::inside::trace::flight;
 use crate::inside::{self, debug, program, stacks, target};
 use crate::vms::list::{self, Beside};
 use crate::wording::WORDING;
-use baton_core::guest::{Guest, RetakePolicy};
+use baton_core::guest::{Guest, RetakePolicy, Unpreempted};
 use baton_core::sched::{ProcessId, Wording};
 use baton_core::vm::{Inside, Vm};
 use baton_observe::observer;
@@ -14,8 +14,10 @@ use baton_observe::quit::{self, By, Left};
 use baton_sys::activity::threads_of_this_program;
 use baton_sys::commands;
 use baton_sys::forking::Child;
+use baton_sys::signals::Obstacle;
 use baton_sys::{gate, thread};
 use std::ffi::{c_char, c_int, c_void};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -246,6 +248,17 @@ impl Guest for LuaGuest {
         if has_warned && let Some(vm) = program() {
             flight::write_beside(vm, "stall");
         }
+    }
+
+    fn warn_unpreempted(&self, obstacle: Obstacle) {
+        let mut line = [0; 512];
+        let mut rest = &mut line[..];
+        // The line has room for each of the texts.
+        let _ = writeln!(rest, "baton: warning: {}", Unpreempted(obstacle));
+        let left = rest.len();
+        let size = line.len() - left;
+        // SAFETY: the text is readable, and is copied.
+        unsafe { baton_lua_post_notice(line.as_ptr().cast(), size) };
     }
 
     fn has_delayed(&self) -> bool {

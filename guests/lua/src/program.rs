@@ -122,6 +122,7 @@ pub unsafe fn run_program(
         // SAFETY: there is no Lua state yet, and no other thread.
         unsafe { baton_lua_simulate(simulation.seed, simulation.failed) };
     }
+    vm.have_monitor_receive(libc::SIGQUIT);
     commands::start_on_lasting_thread();
     let _ = PROGRAM.set(Arc::clone(&vm));
     inside::open(&vm);

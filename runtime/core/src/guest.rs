@@ -3,6 +3,8 @@
 use crate::panics::EndOfProgram;
 use crate::sched::{ProcessId, Wording};
 use crate::vm::inside::Inside;
+use baton_sys::signals::Obstacle;
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ pub enum RetakePolicy {
 /// | [`switched`](Guest::switched) | the owner's | what is left | inside | no | no |
 /// | [`retake_policy`](Guest::retake_policy) | the monitor | the monitor's | locked | no | no |
 /// | [`warn_blocked`](Guest::warn_blocked) | the monitor, or the call's | its own | locked | no | no |
+/// | [`warn_unpreempted`](Guest::warn_unpreempted) | the monitor, or one that looks | its own | outside | no | no |
 /// | [`has_delayed`](Guest::has_delayed) | the call's | the process's | inside, locked | no | no |
 /// | [`warn_thread`](Guest::warn_thread) | the owner's | a loop's or a process's | outside | no | no |
 /// | [`arrived`](Guest::arrived) | the one that the call moved to | its loop's | outside | no | no |
@@ -148,6 +151,17 @@ pub trait Guest: Send + Sync + 'static {
     /// - Must not call [`Vm`](crate::vm::Vm). May write a message, if that does not block.
     fn warn_thread(&self, holder: usize, waiter: usize, is_bound: bool) {
         let _ = (holder, waiter, is_bound);
+    }
+
+    /// Warns that signals have not preempted the running process, and why. Each kind of obstacle is
+    /// reported once. The default writes a line to standard error.
+    ///
+    /// - Thread: the monitor, or one that looks at the VM.
+    /// - Stack: its own.
+    /// - VM: outside.
+    /// - Must not call [`Vm`](crate::vm::Vm). May write a message, if that does not block.
+    fn warn_unpreempted(&self, obstacle: Obstacle) {
+        eprintln!("baton: warning: {}", Unpreempted(obstacle));
     }
 
     /// Exchanges what the guest keeps per thread. The process of `user_data` was moved to the
@@ -290,6 +304,17 @@ pub trait Guest: Send + Sync + 'static {
     fn signal_waits(&self) {}
 }
 
+/// The text of a warning that signals do not preempt processes, or have not.
+#[derive(Debug)]
+pub struct Unpreempted(pub Obstacle);
+
+impl Display for Unpreempted {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let verb = if self.0.is_mended() { "were" } else { "are" };
+        write!(f, "processes that compute {verb} not preempted: {}", self.0)
+    }
+}
+
 /// The calls of a guest: a panic in one of them ends the program, with a message that names it.
 pub(crate) struct GuestCalls(pub(crate) Arc<dyn Guest>);
 
@@ -331,6 +356,13 @@ impl GuestCalls {
     #[inline(always)]
     pub(crate) fn has_delayed(&self) -> bool {
         calling(|| "the guest's `has_delayed`", || self.0.has_delayed())
+    }
+
+    pub(crate) fn warn_unpreempted(&self, obstacle: Obstacle) {
+        calling(
+            || "the guest's `warn_unpreempted`",
+            || self.0.warn_unpreempted(obstacle),
+        )
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@
 //! program stands still only while it is copied. Little of the records is in memory at a time: the
 //! copy waits while the client is slower. A client that goes ends the copy.
 
+use super::why_kept;
 use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::{Part, send_part};
 use baton_observe::protocol::Bytes;
@@ -96,10 +97,9 @@ fn copy_program(vm: &Vm) -> Result<ProgramCopy, String> {
         Ok(copied) => copied.map_err(|error| refusal(&error)),
         Err(NoLook::Ended) => Err("the program is ending".to_owned()),
         Err(NoLook::KeptInside) => Err(format!(
-            "for {} s there was no moment to read the heap: a process computes inside the VM \
-             without a safepoint, in a function of Lua's library or in a long step of the garbage \
-             collector; try later",
-            PATIENCE.as_secs()
+            "for {} s there was no moment to read the heap: {}; try later",
+            PATIENCE.as_secs(),
+            why_kept(vm)
         )),
     }
 }

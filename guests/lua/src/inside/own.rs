@@ -18,7 +18,7 @@
 
 use super::profile::Control;
 use super::stop::Stop;
-use super::{VM, heap, metrics, profile, stacks};
+use super::{VM, heap, metrics, profile, stacks, why_kept};
 use crate::answers;
 use baton_core::vm::Vm;
 use baton_formats::profile::{Format, Measure};
@@ -199,9 +199,7 @@ fn answer(vm: &Vm, question: &OwnQuestion, events: &Events, stop: &Stop) -> Resu
                 Ok(())
             })?;
             match end.get("kept_inside") {
-                Some(Value::Bool(true)) => {
-                    Err("a process keeps the VM, in a long function or the collector".to_owned())
-                }
+                Some(Value::Bool(true)) => Err(why_kept(vm)),
                 _ => Ok(()),
             }
         }

@@ -1,6 +1,6 @@
 //! The stacks of all processes.
 
-use super::{PATIENCE, symbols};
+use super::{PATIENCE, symbols, why_kept};
 use crate::wording::{self, WORDING};
 use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait};
 use baton_core::vm::{NoLook, View, Vm};
@@ -92,7 +92,9 @@ pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, Str
         let mut seen = match vm.look(patience, move |view| look(view, from, ids.as_deref())) {
             Ok(seen) => seen,
             Err(NoLook::Ended) => return Err("the program is ending".to_owned()),
-            Err(NoLook::KeptInside) if from == 0 => return Ok(json!({ "kept_inside": true })),
+            Err(NoLook::KeptInside) if from == 0 => {
+                return Ok(json!({ "kept_inside": true, "why": why_kept(vm) }));
+            }
             Err(NoLook::KeptInside) => {
                 return Err("a process keeps the VM; the list is not complete".to_owned());
             }

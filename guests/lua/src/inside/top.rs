@@ -10,7 +10,7 @@
 //! processes wait during one.
 
 use super::metrics::Counters;
-use super::{PATIENCE, nanos, stacks, uptime};
+use super::{PATIENCE, nanos, stacks, uptime, why_kept};
 use baton_capi::settings::{NamedCount, counters, of_executor};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{NoLook, Times, View, Vm};
@@ -95,6 +95,7 @@ struct Table<'a> {
 #[derive(Serialize)]
 struct KeptTable {
     kept_inside: bool,
+    why: String,
     uptime: f64,
     totals: Totals,
 }
@@ -136,6 +137,7 @@ pub(super) fn answer(vm: &Vm, with: &Value, seen: &mut LastTable) -> Result<Box<
     if !is_known && !seen.read(vm)? {
         return answer_text(&KeptTable {
             kept_inside: true,
+            why: why_kept(vm),
             uptime: uptime().as_secs_f64(),
             totals: Totals {
                 counters: Counters(of_executor(vm)),

@@ -165,6 +165,7 @@ use idle::others::expect_one_more;
 use lock::{affinity, held_threads, stint, thread_queue};
 use preempt::monitor::Monitor;
 use preempt::{decide, hints, wake_up};
+use std::ffi::c_int;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -518,6 +519,17 @@ impl Vm {
     /// Never more than really exist.
     pub fn own_threads(&self) -> usize {
         self.threads() + usize::from(self.monitor.runs())
+    }
+
+    /// Starts the monitor, which otherwise starts with the second process.
+    pub fn start_monitor(&self) {
+        self.monitor.alert();
+    }
+
+    /// Has a signal to the program be received by the monitor, if its sender prefers that thread.
+    /// All other signals are left to other threads. To be called before the monitor starts.
+    pub fn have_monitor_receive(&self, signal: c_int) {
+        self.monitor.receive(signal);
     }
 }
 

@@ -23,6 +23,7 @@ mod summary;
 mod taken;
 mod words;
 
+use super::why_kept;
 use batch::{Batch, Known};
 use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::{Part, send_part};
@@ -127,7 +128,7 @@ impl<'vm> Reader<'vm> {
             share.begin_at(if all { 0 } else { now });
             Some(now)
         });
-        let now = begin.map_err(refusal)?.ok_or_else(|| {
+        let now = begin.map_err(|why| refusal(vm, why))?.ok_or_else(|| {
             "the program keeps no events: set its parameter flight to a number of seconds first"
                 .to_owned()
         })?;
@@ -188,13 +189,13 @@ impl Drop for Reader<'_> {
     }
 }
 
-fn refusal(why: NoLook) -> String {
+fn refusal(vm: &Vm, why: NoLook) -> String {
     match why {
         NoLook::Ended => "the program is ending".to_owned(),
         NoLook::KeptInside => format!(
-            "for {} s there was no moment to read the trace: a process computes inside the VM \
-             without a safepoint; try later",
-            PATIENCE.as_secs()
+            "for {} s there was no moment to read the trace: {}; try later",
+            PATIENCE.as_secs(),
+            why_kept(vm)
         ),
     }
 }
@@ -260,10 +261,10 @@ fn last<W: Write>(
 ) -> Result<(W, Summary), String> {
     let (mut reader, end) = Reader::begin(vm, listed, true)?;
     let beginning = Moment::now() - vm.parameters.flight.get();
-    let mut batch = reader.read(PATIENCE).map_err(refusal)?;
+    let mut batch = reader.read(PATIENCE).map_err(|why| refusal(vm, why))?;
     batch.keep_after(beginning);
     while batch.events.is_empty() && batch.reading.next < end {
-        let mut next = reader.read(PATIENCE).map_err(refusal)?;
+        let mut next = reader.read(PATIENCE).map_err(|why| refusal(vm, why))?;
         next.keep_after(beginning);
         batch.continue_with(next);
     }

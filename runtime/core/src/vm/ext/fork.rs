@@ -241,6 +241,7 @@ impl Vm {
             }
         };
         *state = LockState {
+            inheritance: state.inheritance,
             driver,
             owner: Some(HOME),
             owner_has_come: true,

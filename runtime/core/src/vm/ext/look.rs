@@ -397,6 +397,7 @@ impl Vm {
     fn ask_again(&self) {
         if !self.look_beside_a_call() {
             self.ask_owner();
+            self.look_why_kept();
         }
     }
 

@@ -12,8 +12,9 @@ use baton_sys::fiber::{Fiber, ThreadFiber};
 use baton_sys::gate;
 use baton_sys::promptness;
 use baton_sys::reserve::has_room_for_a_thread;
+use baton_sys::signals::mask::PreemptUnblocked;
 use baton_sys::signals::{AltStack, ThreadHandle};
-use baton_sys::thread;
+use baton_sys::thread::{self, Inheritance};
 use baton_sys::ticks::Ticks;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -113,6 +114,7 @@ impl Vm {
     /// Tells others that the VM runs, on the calling thread.
     pub(super) fn begin_at_home(self: &Arc<Vm>) {
         self.begins_to_run();
+        self.lock_state().inheritance = Some(Inheritance::of_this_thread());
         self.monitor.add(self);
         // Signal handlers usually run on another thread then. They cannot start the monitor, which
         // brings their requests to this thread. Requests from before now have not been brought
@@ -128,6 +130,7 @@ impl Vm {
         let end = EndOfProgram::at_panic_in("a carrier", "its VM would stand still");
         let base = ThreadFiber::new(NO_PROCESS);
         let _signal_stack = AltStack::install();
+        let _unblocked = PreemptUnblocked::begin();
         if me != HOME || !self.host.exists() {
             // Timer slack only affects precision, so a refusal is harmless. A host's thread keeps
             // its own.
@@ -385,7 +388,13 @@ impl Vm {
         let me = CarrierId(number as u32);
         let vm = Arc::clone(self);
         let name = format!("baton-{number}");
-        if let Err(error) = thread::start(&name, LOOP_STACK, move || vm.carry_elsewhere(me)) {
+        // Home's, as often the monitor starts them.
+        let inheritance = state
+            .inheritance
+            .unwrap_or_else(Inheritance::of_this_thread);
+        let body = move || vm.carry_elsewhere(me);
+        let started = thread::start_with_inheritance(&name, LOOP_STACK, &inheritance, body);
+        if let Err(error) = started {
             state.carriers[number] = None;
             if self.counters.thread_failures.get() == 0 {
                 eprintln!(

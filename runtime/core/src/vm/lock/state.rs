@@ -5,6 +5,7 @@ use crate::vm::HOME;
 use baton_sys::fiber::Fiber;
 use baton_sys::gate::Gate;
 use baton_sys::signals::ThreadHandle;
+use baton_sys::thread::Inheritance;
 use std::sync::{Arc, Condvar};
 
 /// A process whose foreign call was retaken. It is still on its carrier.
@@ -91,6 +92,8 @@ pub(in crate::vm) struct LockState {
     pub(in crate::vm) stands_aside: bool,
     /// The owner must report its own call as a stall at its next enter.
     pub(in crate::vm) owner_must_warn: bool,
+    /// What native threads inherit from home as it was when the VM began.
+    pub(in crate::vm) inheritance: Option<Inheritance>,
     /// By carrier id. A retired carrier leaves a hole that is used again.
     pub(in crate::vm) carriers: Vec<Option<CarrierEntry>>,
 }

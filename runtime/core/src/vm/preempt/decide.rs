@@ -13,11 +13,12 @@
 //! | odd | a window, as above | home waits, and another thread has the VM | the call is retaken |
 //!
 //! A preempt request sets the attention flag. A process that passes the gate, switches or waits
-//! notices the flag. One that has done nothing but compute for 50 us gets a signal, too.
+//! notices the flag. One that has done nothing but compute for 50 us gets a signal, too. If it then
+//! computes for 0.1 s more, the monitor looks why.
 
 use super::hints::SummaryBits;
 use super::next_poll::{NextPoll, TICK};
-use super::request::{Pace, PreemptRequest, REQUEST_TICK, Wanted};
+use super::request::{Pace, PreemptRequest, REQUEST_TICK, Unheard, Wanted};
 use super::stall::{Cause, Stall, Unanswered};
 use super::wake_up::before_deadline;
 use baton_sys::clock::Instant;
@@ -129,6 +130,8 @@ pub(super) struct Actions {
     pub(super) end_stint: bool,
     pub(super) set_attention: bool,
     pub(super) signal: bool,
+    /// Look why the process does not answer signals.
+    pub(super) look_why: bool,
     pub(super) warn: Option<Cause>,
     /// Have the poller wake the monitor. If that does not work, poll a tick later.
     pub(super) listen: bool,
@@ -172,6 +175,8 @@ pub(in crate::vm) struct PollState {
     computes_since: Instant,
     /// The unanswered request.
     request: Option<PreemptRequest>,
+    /// The signals since the gate moved, a run began, or nothing was wanted.
+    unheard: Option<Unheard>,
     pace: Pace,
     stall: Option<Stall>,
     retaken_at: Instant,
@@ -236,6 +241,7 @@ impl PollState {
 
     fn be_quiet(&mut self, next: NextPoll) -> Actions {
         self.request = None;
+        self.unheard = None;
         self.stall = None;
         Actions::only(next)
     }
@@ -267,6 +273,7 @@ impl PollState {
             actions.next = actions.next.no_later_than(at);
         }
         let slice_over = self.request_preemption(now, set, seen, due, &mut actions);
+        actions.look_why = self.goes_unheard(now, seen, actions.signal);
         actions.warn = self.watch_stall(now, set, seen, Unanswered { slice_over, due });
         if let Some(deadline) = seen.deadline.filter(|_| due.is_none()) {
             let at = self.poll_for_deadline(now, deadline, set.window, seen);
@@ -312,6 +319,7 @@ impl PollState {
         }
         let has_moved = std::mem::replace(&mut self.gate, seen.gate) != seen.gate || is_new_owner;
         if has_moved {
+            self.unheard = None;
             self.gate_since = now;
             self.gate_cpu = seen.cpu;
         }
@@ -328,6 +336,7 @@ impl PollState {
             self.slice_since = seen.run_began.unwrap_or(now);
             self.stall = None;
             self.request = None;
+            self.unheard = None;
         }
     }
 
@@ -481,6 +490,17 @@ impl PollState {
             cpu: seen.cpu,
         });
         (!seen.is_in_call()).then_some(now + time)
+    }
+
+    /// Whether it is time to look why the process does not answer. `signals`: it gets a signal now.
+    fn goes_unheard(&mut self, now: Instant, seen: &Seen<'_>, signals: bool) -> bool {
+        if self.request.is_none() {
+            self.unheard = None;
+        } else if signals && self.unheard.is_none() {
+            self.unheard = Some(Unheard::begin(now, seen.cpu));
+        }
+        let unheard = self.unheard.as_mut();
+        unheard.is_some_and(|unheard| unheard.must_look(now, seen.cpu))
     }
 
     /// Warns, once, of a function that keeps all other processes waiting.

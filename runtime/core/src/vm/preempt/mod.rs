@@ -8,6 +8,7 @@
 //! | `decide.rs` | what a poll decides: a pure function, without a clock or a thread |
 //! | `request.rs` | of that: preempt requests to the running process, and their pace |
 //! | `stall.rs` | of that: detects a process that does not give way, for a warning |
+//! | `obstacle.rs` | what keeps signals from preempting a process, and warnings of it |
 //! | `hints.rs` | hints that the owner writes for the monitor |
 //! | `wake_up.rs` | wake-ups of the monitor by the owner |
 
@@ -15,6 +16,7 @@ pub(super) mod decide;
 pub(super) mod hints;
 pub(super) mod monitor;
 pub(super) mod next_poll;
+mod obstacle;
 mod poll;
 mod request;
 mod stall;

@@ -29,9 +29,11 @@ use baton_sys::membarrier;
 use baton_sys::poller::{Events, Interest, Poller, WakeUpTimer};
 use baton_sys::promptness;
 use baton_sys::reserve;
+use baton_sys::signals::mask::SignalMask;
 use baton_sys::thread;
+use std::ffi::c_int;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -46,6 +48,10 @@ const QUIET: Duration = Duration::from_millis(4);
 
 /// How long the monitor waits after the system has refused its thread, before it tries again.
 const BEFORE_TRYING_AGAIN: Duration = Duration::from_secs(1);
+
+/// How much later than wanted the monitor may wake up before it suspects that threads of a higher
+/// priority keep it from a CPU.
+const LATE: Duration = Duration::from_millis(100);
 
 /// The bit of `next_poll` that says that new work needs an alert. Times do not reach it for 292
 /// years.
@@ -85,6 +91,8 @@ pub(crate) struct Monitor {
     refused_until: AtomicU64,
     /// Whether its thread runs; written by that thread.
     runs: AtomicBool,
+    /// The signal that its thread receives; 0: none.
+    receives: AtomicI32,
 }
 
 impl std::fmt::Debug for Monitor {
@@ -119,6 +127,7 @@ impl Monitor {
             started: AtomicBool::new(false),
             refused_until: AtomicU64::new(0),
             runs: AtomicBool::new(false),
+            receives: AtomicI32::new(0),
         })
     }
 
@@ -242,10 +251,16 @@ impl Monitor {
         }
         let monitor = Arc::clone(self);
         let spawned = if reserve::has_room_for_a_thread() {
-            thread::start("baton-monitor", 128 * 1024, move || monitor.watch())
+            thread::start_above("baton-monitor", 128 * 1024, move || monitor.watch())
         } else {
             Err(std::io::ErrorKind::OutOfMemory.into())
         };
+        // With several CPUs it may have its turn nevertheless. If not, it says so itself.
+        if let Ok(Some(obstacle)) = spawned
+            && std::thread::available_parallelism().is_ok_and(|count| count.get() == 1)
+        {
+            eprintln!("baton: warning: processes that compute are not preempted: {obstacle}");
+        }
         if let Err(error) = spawned {
             let again = Instant::now() + BEFORE_TRYING_AGAIN;
             // Relaxed: as in `may_start`.
@@ -261,6 +276,12 @@ impl Monitor {
         }
     }
 
+    /// Has its thread receive a signal, and no other one. To be called before that starts.
+    pub(crate) fn receive(&self, signal: c_int) {
+        // Relaxed: the start of the thread orders it.
+        self.receives.store(signal, Ordering::Relaxed);
+    }
+
     /// Whether its thread runs, as far as is known.
     pub(crate) fn runs(&self) -> bool {
         // Relaxed: the thread never ends, and a late answer does no harm.
@@ -268,8 +289,10 @@ impl Monitor {
     }
 
     fn watch(&self) {
-        // Relaxed: as above.
+        // Relaxed (both): as above; the signal is chosen before the thread starts.
         self.runs.store(true, Ordering::Relaxed);
+        let received = self.receives.load(Ordering::Relaxed);
+        SignalMask::empty().with(received).unblock();
         // Refusals only affect precision.
         let _ = promptness::set_timer_slack(Duration::from_nanos(1));
         let _ = promptness::set_slice(SLICE_OF_THREAD);
@@ -385,6 +408,9 @@ impl Monitor {
                 std::process::abort();
             }
             called = self.note_news(events);
+            if until.is_some_and(|until| Instant::now() > until + LATE) {
+                self.each_vm().for_each(|vm| vm.outrank_owner());
+            }
             // AcqRel: pairs with the swap in `alert`. Alerts that came during the wait are served
             // by the poll that follows.
             called |= self.alerted.swap(false, Ordering::AcqRel);

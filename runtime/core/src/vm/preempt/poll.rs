@@ -170,6 +170,9 @@ impl Vm {
             self.counters.signals.increment();
             let _ = thread.interrupt();
         }
+        if actions.look_why {
+            self.look_why_unanswered(thread);
+        }
         if actions.warn.is_some_and(|cause| self.warn(cause)) {
             state.note_warned();
         }

@@ -35,6 +35,42 @@ impl PreemptRequest {
     }
 }
 
+/// Signals that the running process does not answer, although it computes.
+#[derive(Debug)]
+pub(super) struct Unheard {
+    since: Instant,
+    /// The processor time of its thread then.
+    cpu: Option<Duration>,
+    /// For how long the thread must have computed since then before somebody looks why.
+    patience: Duration,
+}
+
+impl Unheard {
+    /// The patience at first. Longer ones follow, as a look costs some microseconds.
+    pub(super) const PATIENCE: Duration = Duration::from_millis(100);
+
+    pub(super) fn begin(now: Instant, cpu: Option<Duration>) -> Unheard {
+        Unheard {
+            since: now,
+            cpu,
+            patience: Self::PATIENCE,
+        }
+    }
+
+    /// Whether it is time to look why there is no answer.
+    pub(super) fn must_look(&mut self, now: Instant, cpu: Option<Duration>) -> bool {
+        let computed = cpu
+            .zip(self.cpu)
+            .map(|(cpu, before)| cpu.saturating_sub(before));
+        let passed = now.saturating_duration_since(self.since);
+        let must_look = computed.unwrap_or(passed) >= self.patience;
+        if must_look {
+            self.patience *= 2;
+        }
+        must_look
+    }
+}
+
 /// The reasons of a preempt request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Wanted {

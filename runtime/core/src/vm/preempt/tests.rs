@@ -134,6 +134,54 @@ fn the_end_of_a_slice_takes_one_signal_and_one_more_poll() {
     );
 }
 
+/// The polls at which the monitor looks why there is no answer, from 10 ms on.
+fn looks(subject: &mut Subject, until: u64, cpu_of: fn(u64) -> Option<Duration>) -> Vec<u64> {
+    let mut looks = Vec::new();
+    let mut now = 10_000;
+    while now <= until {
+        subject.seen.cpu = cpu_of(now);
+        let actions = subject.poll(now);
+        if actions.look_why {
+            looks.push(now / 1000);
+        }
+        now = next(actions);
+    }
+    looks
+}
+
+#[test]
+fn signals_that_are_not_answered_for_a_tenth_of_a_second_make_the_monitor_look_why() {
+    let mut subject = computing(BESIDE_EQUALS);
+    assert_eq!(looks(&mut subject, 500_000, |_| None), [110, 210, 410]);
+    let mut subject = computing(BESIDE_EQUALS);
+    let half = |now| Some(micros(now / 2));
+    assert_eq!(looks(&mut subject, 500_000, half), [210, 410]);
+    let mut waits_for_a_processor = computing(BESIDE_EQUALS);
+    let none = |_| Some(micros(7));
+    assert_eq!(looks(&mut waits_for_a_processor, 500_000, none), [0; 0]);
+}
+
+#[test]
+fn an_answer_ends_the_patience_of_the_monitor() {
+    for change in [
+        (|seen: &mut Seen<'_>| (seen.run, seen.run_began) = (2, Some(at(60_000))))
+            as fn(&mut Seen<'_>),
+        |seen| seen.gate += 2,
+    ] {
+        let mut subject = computing(BESIDE_EQUALS);
+        assert_eq!(looks(&mut subject, 60_000, |_| None), [0; 0]);
+        change(&mut subject.seen);
+        let _ = subject.poll(60_100);
+        assert!(!subject.poll(112_000).look_why);
+    }
+    let mut subject = computing(BESIDE_EQUALS);
+    assert_eq!(looks(&mut subject, 60_000, |_| None), [0; 0]);
+    subject.seen.summary = ALONE;
+    let _ = subject.poll(60_100);
+    subject.seen.summary = BESIDE_EQUALS;
+    assert!(!subject.poll(112_000).look_why);
+}
+
 #[test]
 fn a_signal_for_more_than_the_end_of_a_slice_is_repeated_soon() {
     for change in [

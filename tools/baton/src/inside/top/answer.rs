@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub(super) struct Answer {
     /// A process computes without a safepoint, so there is nothing but some counters.
     pub(super) kept_inside: bool,
+    /// Then why, if the program says so.
+    pub(super) why: Option<String>,
     /// Seconds since the program began.
     pub(super) uptime: f64,
     /// Seconds since the last question; 0 for the first one. Shares are of this time.

@@ -20,6 +20,7 @@ mod source;
 mod state;
 mod units;
 
+use super::stacks::KEPT;
 use super::started::{Start, Target};
 use super::{check_write, print};
 use answer::{Answer, Rates};
@@ -157,7 +158,7 @@ fn print_answer(
         return print(&format!("{answer}\n"));
     }
     if now.kept_inside {
-        return print_held(options, "a process computes without a safepoint");
+        return print_held(options, now.why.as_deref().unwrap_or(KEPT));
     }
     print(&plain::table(pid, now, rates))
 }

@@ -2,6 +2,7 @@
 
 use super::state::{News, Question};
 use crate::inside::attach_to;
+use crate::inside::stacks::KEPT;
 use crate::inside::started::Target;
 use baton_observe::client::{AttachError, Connection};
 use baton_observe::report::Process;
@@ -138,9 +139,8 @@ impl Source {
         };
         let end = self.ask("stacks", &json!({ "ids": [id] }), &mut part)?;
         if end.get("kept_inside") == Some(&Value::Bool(true)) {
-            return Err(Trouble::Held(
-                "a process computes without a safepoint".to_owned(),
-            ));
+            let why = end.get("why").and_then(Value::as_str);
+            return Err(Trouble::Held(why.unwrap_or(KEPT).to_owned()));
         }
         Ok(News::Stack(id, found.map(Box::new)))
     }

@@ -2,6 +2,7 @@
 //! a clock.
 
 use super::answer::{Answer, Rates, Row};
+use crate::inside::stacks::KEPT;
 use baton_observe::report::Process;
 use clap::ValueEnum;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -225,11 +226,7 @@ impl ScreenState {
 
     fn take_table(&mut self, answer: Answer, again: bool) {
         if answer.kept_inside {
-            self.held = Some(
-                "a process computes without a safepoint: in the collector, or in a function of \
-                 Lua's library"
-                    .to_owned(),
-            );
+            self.held = Some(answer.why.unwrap_or_else(|| KEPT.to_owned()));
             return;
         }
         self.held = None;
