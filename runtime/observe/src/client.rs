@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 /// The signal that requests an observer.
 const SIGQUIT: i32 = Signal::QUIT.as_raw();
 
+/// The name of the thread that receives it.
+const MONITOR: &str = "baton-monitor";
+
 /// The maximal number of bytes that are read of what the program has written to the request.
 const MOST_NOTES: u64 = 64 * 1024;
 
@@ -374,12 +377,19 @@ impl Running {
             )));
         }
         let target = i32::try_from(pid).map_err(|_| refused(format!("{pid} is no process id")))?;
-        marked::send(target, SIGQUIT, quit::MARK).map_err(|error| {
-            match error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) {
+        let receiver = receiver_of(pid);
+        let sent = match receiver
+            .and_then(|thread| marked::send_to_thread(target, thread, SIGQUIT, quit::MARK).ok())
+        {
+            Some(()) => Ok(()),
+            None => marked::send(target, SIGQUIT, quit::MARK),
+        };
+        sent.map_err(
+            |error| match error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) {
                 true => refused(format!("process {pid} has ended")),
                 false => refused(format!("cannot send SIGQUIT to process {pid}: {error}")),
-            }
-        })?;
+            },
+        )?;
         match self.await_socket(place, Some(&mut request), PATIENCE)? {
             Some(stream) => {
                 removed_at_end.name = None; // now it may be another client's
@@ -444,6 +454,17 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// The thread of a program that receives observers' signals, if it has one. It runs no code of the
+/// program. On other threads, the signal would end a wait of a library, such as `poll`, with EINTR.
+fn receiver_of(pid: u32) -> Option<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    threads.flatten().find_map(|thread| {
+        let name = fs::read(thread.path().join("comm")).ok()?;
+        let number = thread.file_name().to_str()?.parse().ok()?;
+        (name.trim_ascii_end() == MONITOR.as_bytes()).then_some(number)
+    })
 }
 
 /// Removes a file when it is dropped.
