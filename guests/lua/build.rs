@@ -68,8 +68,42 @@ fn main() {
     let runtime = PathBuf::from(
         std::env::var_os("DEP_BATON_CAPI_INCLUDE").expect("baton-capi says where baton.h is"),
     );
+    write_exports(&runtime);
     compile_lua(&source, &[gate, direct, runtime], &manifest.join("c"));
     export_headers(&source);
+}
+
+/// Writes the linker's list of what an executable exports to modules: Lua's interface and that of
+/// `baton.h`. A module must not take anything else from the executable: its libraries and ours may
+/// have functions of the same names.
+fn write_exports(headers: &Path) {
+    let mut names = vec![
+        "lua_*".to_owned(),
+        "luaL_*".to_owned(),
+        "luaopen_*".to_owned(),
+    ];
+    for header in ["baton.h", "baton/guest.h", "baton/inline.h"] {
+        let path = headers.join(header);
+        println!("cargo::rerun-if-changed={}", path.display());
+        let text = std::fs::read_to_string(path).expect("the header is readable");
+        names.extend(names_in(&text));
+    }
+    names.sort();
+    names.dedup();
+    let list = format!("{{ global: {}; local: *; }};\n", names.join("; "));
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let file = out.join("exports.map");
+    std::fs::write(&file, list).expect("OUT_DIR is writable");
+    println!("cargo::metadata=exports={}", file.display());
+}
+
+/// The identifiers of a header that begin with `baton_`, as patterns: linkers refuse a whole name
+/// that is no symbol, such as that of a structure.
+fn names_in(header: &str) -> impl Iterator<Item = String> {
+    let is_other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+    let names = header.split(is_other);
+    let ours = names.filter_map(|name| name.strip_prefix("baton_")?.split_at_checked(1));
+    ours.map(|(first, rest)| format!("baton_[{first}]{rest}"))
 }
 
 fn is_for_macos() -> bool {

@@ -31,8 +31,13 @@ fn main() {
         .compile("baton_standalone");
     compile_linked_modules(&include);
     compile_copying_host(&include);
-    // Compiled Lua modules resolve the C API from the executable.
+    // Compiled Lua modules resolve the C API from the executable, and nothing else.
     println!("cargo::rustc-link-arg-bins=-rdynamic");
+    let exports = env::var("DEP_BATON_LUA_EXPORTS").expect("baton-lua says what to export");
+    if env::var_os("CARGO_CFG_TARGET_OS").is_none_or(|system| system != "macos") {
+        println!("cargo::rerun-if-changed={exports}");
+        println!("cargo::rustc-link-arg-bins=-Wl,--version-script={exports}");
+    }
 }
 
 /// For `tests/linked_modules.rs`, which names the library.

@@ -348,6 +348,12 @@ const struct baton_socket_class *baton_socket_class_named(lua_State *L, const ch
   return NULL;
 }
 
+/* In a simulated run: socket.gettime() -> the date, in seconds */
+static int socket_gettime(lua_State *L) {
+  lua_pushnumber(L, baton_lua_simulated_date());
+  return 1;
+}
+
 /* Replaces a function of the module on the top of the stack. */
 static void replace_function(lua_State *L, const char *name, lua_CFunction function) {
   const int module = lua_gettop(L);
@@ -375,6 +381,7 @@ int baton_socket_adapt(lua_State *L, const char *name) {
     replace_function(L, "select", socket_select);
     replace_function(L, "sleep", socket_sleep);
     replace_function(L, "connect", socket_connect);
+    if (baton_simulated) replace_function(L, "gettime", socket_gettime);
   }
   return is_known;
 }

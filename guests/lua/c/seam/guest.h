@@ -228,6 +228,8 @@ void baton_lua_free_heap(struct baton_lua_vm *vm);
 /* Whether this is a simulated run. Set before there is a Lua state. */
 extern __attribute__((visibility("hidden"))) int baton_simulated;
 void baton_lua_seed_random(lua_State *L, uint64_t number);
+/* The date of a simulated run, in seconds. */
+lua_Number baton_lua_simulated_date(void);
 
 /* objects_in_use.c */
 /* From here until it ends, a call of the process runs beside others and uses `object`, which may be

@@ -257,6 +257,9 @@ void baton_lua_resize_array(
 #if defined(BATON_IN_LOSLIB)
 int baton_run_command(const char *command);
 #define l_system baton_run_command
+/* The declarations of time.h are these functions', too. They show a simulated run its own time. */
+#define time baton_lua_time
+#define clock baton_lua_clock
 #endif
 
 #if defined(BATON_IN_LIOLIB)

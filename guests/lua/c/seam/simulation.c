@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__GLIBC__)
@@ -133,47 +132,27 @@ void baton_lua_seed_random(lua_State *L, uint64_t number) {
 /* }====================================================== */
 
 /* {======================================================
-** Dates, for Lua's library and for modules
+** Dates, for Lua's library and LuaSocket
 ** ======================================================= */
 
-/* The coarse clock, as in the C library's own function. */
-#if !defined(CLOCK_REALTIME_COARSE)
-#define CLOCK_REALTIME_COARSE CLOCK_REALTIME
-#endif
+/* loslib.c calls these by the names of the C library's functions. Those names stay the C library's:
+   a program that is linked with ours would call ours. */
+time_t baton_lua_time(time_t *result);
+clock_t baton_lua_clock(void);
 
-static time_t seconds_now(void) {
-  struct timespec now;
-  return clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 ? now.tv_sec : (time_t)-1;
-}
-
-time_t time(time_t *result) {
-  time_t now;
-  now = baton_simulated ? date() : seconds_now();
+time_t baton_lua_time(time_t *result) {
+  const time_t now = baton_simulated ? date() : time(NULL);
   if (result != NULL) *result = now;
   return now;
 }
 
-int gettimeofday(struct timeval *restrict time, void *restrict zone) {
-  struct timespec now;
-  if (zone != NULL) memset(zone, 0, sizeof(struct timezone));
-  if (baton_simulated) {
-    time->tv_sec = date();
-    time->tv_usec = (suseconds_t)(baton_now() % 1000000000u / 1000);
-    return 0;
-  }
-  if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
-  time->tv_sec = now.tv_sec;
-  time->tv_usec = now.tv_nsec / 1000;
-  return 0;
+clock_t baton_lua_clock(void) {
+  if (!baton_simulated) return clock();
+  return (clock_t)(steps_made * (CLOCKS_PER_SEC / STEPS_PER_SECOND));
 }
 
-clock_t clock(void) {
-  struct timespec used;
-  if (!baton_simulated) {
-    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0) return (clock_t)-1;
-    return (clock_t)(used.tv_sec * CLOCKS_PER_SEC + used.tv_nsec / (1000000000 / CLOCKS_PER_SEC));
-  }
-  return (clock_t)(steps_made * (CLOCKS_PER_SEC / STEPS_PER_SECOND));
+lua_Number baton_lua_simulated_date(void) {
+  return (lua_Number)date() + (lua_Number)(baton_now() % 1000000000u) * 1e-9;
 }
 
 /* }====================================================== */
