@@ -75,7 +75,9 @@ fn the_signal_is_taken_back_and_both_handlers_are_called() {
     unsafe { libc::signal(PREEMPT_SIGNAL, libc::SIG_IGN) };
     assert_eq!(me.obstacle(), Some(Obstacle::Replaced));
     assert_eq!(counts_of_a_signal(), (1, 0));
-    if cfg!(not(baton_portable)) {
+    // An emulator blocks signals by itself, and the system does not know of it.
+    let is_emulated = std::env::var_os("BATON_TESTS_ARE_EMULATED").is_some();
+    if cfg!(not(baton_portable)) && !is_emulated {
         let before = SignalMask::empty().with(PREEMPT_SIGNAL).block();
         assert_eq!(me.obstacle(), Some(Obstacle::Blocked));
         before.set();

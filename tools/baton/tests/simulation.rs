@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::{Run, baton, lua_dir};
+use harness::{Run, baton, lua_dir, missing};
 
 const RANDOM_PROGRAM: &str = "simulation/random_program.lua";
 
@@ -121,6 +121,20 @@ fn sleeps_cost_nothing() {
         output_of(simulated("1").process_code(program)),
         "true\n10\n"
     );
+}
+
+/// The executable exports none of the C library's functions, which LuaSocket asks for the time.
+#[test]
+fn luasockets_time_is_virtual_too() {
+    if missing::is_luasocket("LuaSocket's time in a simulated run") {
+        return;
+    }
+    let code = "local gettime = require('socket').gettime
+         local before = gettime()
+         process.sleep(1000)
+         print(gettime() - before >= 1000, math.abs(gettime() - os.time()) < 2)";
+    let run = simulated("1").process_code(code);
+    assert_eq!(output_of(run), "true\ttrue\n");
 }
 
 #[test]
