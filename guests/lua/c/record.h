@@ -229,6 +229,8 @@ struct baton_process {
   unsigned char is_ending;      /* they are being notified */
   unsigned char killed_by_link;
   unsigned char has_ended;      /* its body has ended; its exit hook may run */
+  unsigned char copies;         /* it copies a value for another VM (copying/out.c) */
+  unsigned char asks_for_step;  /* the collector's next step is not put off (collector.c) */
   unsigned char shows_thread;   /* the program may know its Lua thread */
   unsigned char has_no_thread;  /* its Lua thread is kept for another process, or has one */
   unsigned char results;        /* then: the number of its results, 0 or 1 */

@@ -204,6 +204,28 @@ fn warns(code: &str, parts: &[&str]) {
     }
 }
 
+/// A regression test: a function that nothing in the program's text names was "a C function at
+/// 0x...".
+#[test]
+fn the_warning_names_a_function_that_is_called_without_a_name() {
+    warns(
+        "local blocker = require 'blocker'
+         while true do pcall(blocker.block_ms, 400) end",
+        &["'blocker.block_ms' of the module 'blocker' keeps all other processes waiting"],
+    );
+    warns(
+        "local block = require 'blocker'.block_ms
+         package.loaded.blocker = true
+         while true do
+           local ended = pcall(block, 400)
+         end",
+        &[
+            "a C function without a name (at (command line):",
+            "of the module 'blocker' keeps all",
+        ],
+    );
+}
+
 #[test]
 fn the_warning_about_a_module_that_was_declared_does_not_say_to_declare_it() {
     warns(

@@ -16,6 +16,23 @@ fn run(code: &str) -> Outcome {
     outcome
 }
 
+/// A regression test: the warning was about a `send` inside process.critical, and the program has
+/// neither.
+#[test]
+fn a_large_value_that_is_copied_is_warned_of_as_such() {
+    let mut program = baton()
+        .process_code(
+            "process.params.warn_blocked = 0.02
+             local vm = require 'baton.vm'
+             local w = vm.spawn(function() require('baton.process').event():wait() end)
+             local big = {} for i = 1, 300000 do big[i] = { i } end
+             process.spawn({ daemon = true }, function() while true do process.sleep(0.001) end end)
+             while true do w:call(function(list) return #list end, big) end",
+        )
+        .start();
+    program.await_stderr("a large value is being copied for another VM (at (command line):");
+}
+
 #[test]
 fn the_program_waits_for_a_vm_that_is_no_daemon() {
     run("vm.spawn(function() require('baton.process').sleep(0.1) print 'the VM has ended' end)")

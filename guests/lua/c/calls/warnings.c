@@ -20,7 +20,7 @@ void baton_lua_set_queued_calls_test(int (*has)(const struct baton_lua_vm *vm)) 
 
 void baton_lua_note_function_that_ends(lua_CFunction function) { function_that_ends = function; }
 
-enum subject { OF_ALL, OF_ITS_THREAD, OF_WHAT_IT_USES, SUBJECTS };
+enum subject { OF_ALL, OF_ITS_THREAD, OF_WHAT_IT_USES, OF_A_COPY, SUBJECTS };
 
 /* Whether the function was warned of before, in any VM. The table has no lock, so a fork cannot
    leave it locked. It forgets what does not fit. */
@@ -38,10 +38,25 @@ static int was_warned_of(enum subject subject, lua_CFunction function) {
   return 0;
 }
 
+/* The place in the program, in parentheses after a space; nothing if there is none. */
+static const char *place_of(const struct baton_process *process, char text[BATON_SITE + 16]) {
+  char site[BATON_SITE];
+  baton_lua_place(process, site, sizeof site);
+  snprintf(text, BATON_SITE + 16, site[0] != '\0' ? " (at %s)" : "", site);
+  return text;
+}
+
+/* Where the call does not name the function, and no loaded module does, names the call's place. */
 static void name_function(struct baton_process *process, lua_State *L, char *name, size_t size) {
+  int is_named;
   process->vm->in_report++;
-  baton_lua_name_function(L, name, size);
+  is_named = baton_lua_name_function(L, name, size);
   process->vm->in_report--;
+  if (!is_named) {
+    const size_t length = strlen(name);
+    char place[BATON_SITE + 16];
+    snprintf(name + length, size - length, "%s", place_of(process, place));
+  }
 }
 
 void baton_lua_name_call(struct baton_process *process, char *text, size_t size) {
@@ -116,6 +131,15 @@ static int warn_of_collector(void) {
 
 /* }====================================================== */
 
+static void warn_of_copy(const struct baton_process *process, const char *title) {
+  char place[BATON_SITE + 16];
+  baton_lua_warn("baton: warning: %s: a large value is being copied for another VM%s, and keeps "
+                 "all other processes waiting. Send it in smaller pieces, or as a buffer or a "
+                 "frozen value (vm.buffer, vm.freeze), or raise process.params.warn_blocked if "
+                 "this is meant.\n",
+      title, place_of(process, place));
+}
+
 /* On the monitor's thread, which owns the VM at that moment, or on the call's own thread. Allocates
    nothing and raises nothing. */
 int baton_lua_warn_blocked(struct baton_process *process) {
@@ -131,9 +155,11 @@ int baton_lua_warn_blocked(struct baton_process *process) {
   L = baton_lua_innermost(process);
   function = baton_lua_running_function(L);
   if (function == NULL || function == function_that_ends) return 0;
-  if (was_warned_of(OF_ALL, function)) return 0;
+  if (was_warned_of(process->copies ? OF_A_COPY : OF_ALL, function)) return 0;
   name_function(process, L, name, sizeof name);
-  if (process->criticals > 0)
+  if (process->copies)
+    warn_of_copy(process, baton_lua_title(process, title));
+  else if (process->criticals > 0)
     baton_lua_warn("baton: warning: %s: %s, called inside process.critical, keeps all other "
                    "processes%s waiting. Call it outside of the "
                    "section, or raise process.params.warn_blocked if this is meant.%s\n",

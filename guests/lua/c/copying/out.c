@@ -357,6 +357,7 @@ static struct baton_block *copy(struct baton_writer *w, enum baton_copy_status *
 
 static struct baton_block *copy_with_memory(
     lua_State *L, struct baton_writer *w, int first, const char *verb, const char *name) {
+  struct baton_process *process = baton_lua_running(L);
   struct baton_block *block;
   enum baton_copy_status status;
   char message[BATON_REFUSAL];
@@ -364,6 +365,7 @@ static struct baton_block *copy_with_memory(
   luaL_checkstack(L, LUA_MINSTACK, NULL); /* for the functions of kinds */
   for (;;) {
     baton_lua_enter(L);
+    if (process != NULL) process->copies = 1;
     w->first = s2v(L->ci->func.p + first);
     block = copy(w, &status);
     if (l_unlikely(status == BATON_REFUSED)) {
@@ -371,6 +373,7 @@ static struct baton_block *copy_with_memory(
       baton_copy_explain(w, verb, name, message);
     }
     baton_met_end(w);
+    if (process != NULL) process->copies = 0;
     baton_lua_leave(L);
     if (l_likely(block != NULL)) return block;
     baton_block_free(w->block);

@@ -81,7 +81,7 @@ static int is_adapted(const char *name) {
 void baton_lua_adapt_module(lua_State *L, const char *name) {
   const int module = lua_gettop(L);
   if (baton_socket_adapt(L, name) || !is_adapted(name) || !lua_istable(L, module)) return;
-  baton_lua_load_part(L, "adapted_modules", "=adapted_modules");
+  baton_lua_load_part(L, "adapted_modules", BATON_ADAPTED_MODULES);
   lua_pushstring(L, name);
   lua_pushvalue(L, module);
   luaL_requiref(L, "baton.process", baton_lua_open_process, 0);

@@ -148,13 +148,17 @@ static uint64_t coarse_now(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Bytes. Over a smaller heap, no piece of work is long enough for a warning, and the time is not
+   read: that would be a quarter of a short step. */
+#define TIMED (1 << 20)
+
 /*
 ** Called at the end of a piece of the collector's work, which started at `began`. The monitor may
 ** have revoked this thread's right to enter without the VM's mutex, because it wants to warn of a
 ** delay. If the piece was at least half of that delay, the collector caused it.
 */
 static void collector_ends(struct baton_process *process, uint64_t began) {
-  if (l_likely((baton_gate_slow() & BATON_SLOW_REVOKED) == 0)) return;
+  if (l_likely((baton_gate_slow() & BATON_SLOW_REVOKED) == 0) || began == 0) return;
   if (2 * (coarse_now() - began) >= baton_warn_blocked(process->vm->executor))
     process->vm->collector_caused_delay = 1;
 }
@@ -183,7 +187,7 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
   collection.previous = process->collection;
   collection.allows_hooks = L->allowhook;
   process->collection = &collection;
-  began = coarse_now();
+  began = gettotalbytes(G(L)) < TIMED ? 0 : coarse_now();
   baton_trace_garbage(process->vm->executor, 1);
   /* ISO C allows setjmp as a whole condition, but not in an assignment (7.13.1.1). */
   if (_setjmp(collection.give_up) == 0) {
@@ -352,8 +356,9 @@ static int gives_way_first(lua_State *L, struct baton_process *process) {
   struct baton_lua_vm *vm = process->vm;
   global_State *g = G(L);
   enum { UNTIL_SAFEPOINT = 1 << 16 }; /* bytes */
-  if (l_unlikely(vm->collector_gave_way)) {
+  if (l_unlikely(vm->collector_gave_way || process->asks_for_step)) {
     vm->collector_gave_way = 0;
+    process->asks_for_step = 0;
     luaE_setdebt(g, g->GCdebt + (l_mem)vm->collector_debt);
     vm->collector_debt = 0;
     return 0;
@@ -368,12 +373,10 @@ static int gives_way_first(lua_State *L, struct baton_process *process) {
   return 1;
 }
 
+/* Only the process itself uses the mark, so this need not enter the VM. */
 void baton_lua_make_next_step(lua_State *L) {
-  struct baton_process *process;
-  lua_lock(L);
-  process = baton_lua_running(L);
-  if (process != NULL) process->vm->collector_gave_way = 1;
-  lua_unlock(L);
+  struct baton_process *process = baton_lua_running(L);
+  if (process != NULL) process->asks_for_step = 1;
 }
 
 void (*baton_lua_finalizers_have_run)(void *guard);

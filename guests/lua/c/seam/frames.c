@@ -256,21 +256,67 @@ void *baton_lua_object_of_running_call(struct baton_process *process, lua_State 
   return function != NULL ? baton_seam_hooks.object_of_call(process, L, function) : NULL;
 }
 
-/* Writes the name under which a loaded module has the function, as Lua's messages give it. At most
-   `size` bytes. */
-void baton_lua_name_frame(lua_State *L, CallInfo *ci, char *text, size_t size) {
+/* The string key with which a table has the function, or NULL. */
+static const char *key_of(const Table *table, lua_CFunction function) {
+  int i;
+  for (i = 0; i < sizenode(table); i++) {
+    Node *node = gnode(table, i);
+    const TValue *value = gval(node);
+    const int is_it = (ttislcf(value) && fvalue(value) == function) ||
+        (ttisCclosure(value) && clCvalue(value)->f == function);
+    if (is_it && keyisshrstr(node)) return getstr(keystrval(node));
+  }
+  return NULL;
+}
+
+/* The table in a field of the table, or NULL. */
+static const Table *table_in(const Table *table, const char *field) {
+  int i;
+  for (i = 0; i < sizenode(table); i++) {
+    Node *node = gnode(table, i);
+    if (ttistable(gval(node)) && keyisshrstr(node) && strcmp(getstr(keystrval(node)), field) == 0)
+      return hvalue(gval(node));
+  }
+  return NULL;
+}
+
+/* Writes the name of a field of a loaded module that has the function, as luaL_argerror does, but
+   without an allocation. */
+static int name_in_modules(lua_State *L, lua_CFunction function, char *text, size_t size) {
+  const Table *loaded = table_in(hvalue(&G(L)->l_registry), LUA_LOADED_TABLE);
+  int i;
+  if (loaded == NULL) return 0;
+  for (i = 0; i < sizenode(loaded); i++) {
+    Node *node = gnode(loaded, i);
+    const char *key;
+    if (!ttistable(gval(node)) || !keyisshrstr(node)) continue;
+    key = key_of(hvalue(gval(node)), function);
+    if (key == NULL) continue;
+    snprintf(text, size, "'%s.%s'", getstr(keystrval(node)), key);
+    return 1;
+  }
+  return 0;
+}
+
+/* Writes the name of the C function of a frame: that of the call, or else that of a field of a loaded
+   module. Without one, says so, and returns 0. At most `size` bytes. */
+int baton_lua_name_frame(lua_State *L, CallInfo *ci, char *text, size_t size) {
+  const lua_CFunction function = baton_lua_function_of(ci);
   lua_Debug ar;
   memset(&ar, 0, sizeof ar);
   ar.i_ci = ci;
   ar.name = NULL;
-  if (lua_getinfo(L, "n", &ar) && ar.name != NULL)
+  if (lua_getinfo(L, "n", &ar) && ar.name != NULL) {
     snprintf(text, size, "'%s'", ar.name);
-  else
-    snprintf(text, size, "a C function at %p", (void *)(size_t)baton_lua_function_of(ci));
+    return 1;
+  }
+  if (function != NULL && name_in_modules(L, function, text, size)) return 1;
+  snprintf(text, size, "a C function without a name");
+  return 0;
 }
 
-void baton_lua_name_function(lua_State *L, char *text, size_t size) {
-  baton_lua_name_frame(L, L->ci, text, size);
+int baton_lua_name_function(lua_State *L, char *text, size_t size) {
+  return baton_lua_name_frame(L, L->ci, text, size);
 }
 
 /* Called before each call of a C function while `baton_calls_watched`. Inside the VM. */
@@ -290,6 +336,86 @@ void baton_lua_after_call(lua_State *L) {
   if (process == NULL) return;
   if (process->uses != NULL) baton_lua_call_returns(process, L);
   if (process->turns_taken != NULL) baton_seam_hooks.after_foreign_call(L, process);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Functions that stand in place of a module's own
+** ======================================================= */
+
+/*
+** Some functions of LuaSocket, cqueues and others are replaced when the module is loaded, and the
+** replacements call the originals. Messages and tracebacks are as if the program had called the
+** original: the frames between are left out, and the original has the name by which the program
+** called the replacement.
+**
+** A replacement in C is a closure of ours that keeps a function of another module as an upvalue.
+** Those in Lua are in one chunk, lua/adapted_modules.lua.
+*/
+
+/* The renamed original. */
+LUA_API int baton_stock_getinfo(lua_State *L, const char *what, lua_Debug *ar);
+
+static int is_of_a_module(const TValue *value) {
+  if (ttislcf(value)) return !baton_lua_is_ours(fvalue(value));
+  return ttisCclosure(value) && !baton_lua_is_ours(clCvalue(value)->f);
+}
+
+static int stands_in(const CallInfo *ci) {
+  const TValue *function = s2v(ci->func.p);
+  const CClosure *closure;
+  int i;
+  if (isLua(ci)) {
+    const TString *source = clLvalue(function)->p->source;
+    return source != NULL && strcmp(getstr(source), BATON_ADAPTED_MODULES) == 0;
+  }
+  if (!ttisCclosure(function)) return 0;
+  closure = clCvalue(function);
+  if (!baton_lua_is_ours(closure->f)) return 0;
+  for (i = 0; i < closure->nupvalues; i++)
+    if (is_of_a_module(&closure->upvalue[i])) return 1;
+  return 0;
+}
+
+/* As in ldebug.c, without the frames that stand in. The running function is always seen. */
+LUA_API int lua_getstack(lua_State *L, int level, lua_Debug *ar) {
+  CallInfo *ci;
+  int is_found;
+  if (level < 0) return 0;
+  lua_lock(L);
+  for (ci = L->ci; ci != &L->base_ci; ci = ci->previous)
+    if ((ci == L->ci || !stands_in(ci)) && level-- == 0) break;
+  is_found = ci != &L->base_ci;
+  if (is_found) ar->i_ci = ci;
+  lua_unlock(L);
+  return is_found;
+}
+
+/* The frame that the program called, if the frame `ci` of a C function is that of an original. */
+static CallInfo *frame_called(lua_State *L, CallInfo *ci) {
+  if (isLua(ci) || ci == &L->base_ci) return ci;
+  while (ci->previous != &L->base_ci && stands_in(ci->previous)) ci = ci->previous;
+  return ci;
+}
+
+LUA_API int lua_getinfo(lua_State *L, const char *what, lua_Debug *ar) {
+  const int status = baton_stock_getinfo(L, what, ar);
+  lua_Debug called;
+  if (*what == '>' || strpbrk(what, "nft") == NULL) return status;
+  lua_lock(L);
+  called.i_ci = frame_called(L, ar->i_ci);
+  if (called.i_ci != ar->i_ci && strchr(what, 'f') != NULL)
+    setobjs2s(L, L->top.p - (strchr(what, 'L') != NULL ? 2 : 1), called.i_ci->func.p);
+  lua_unlock(L);
+  if (called.i_ci == ar->i_ci) return status;
+  baton_stock_getinfo(L, "nt", &called);
+  if (strchr(what, 'n') != NULL) {
+    ar->name = called.name;
+    ar->namewhat = called.namewhat;
+  }
+  if (strchr(what, 't') != NULL) ar->istailcall = called.istailcall;
+  return status;
 }
 
 /* }====================================================== */

@@ -134,9 +134,9 @@ void *baton_lua_object_of_running_call(struct baton_process *process, lua_State 
 int baton_lua_has_foreign_frames(struct baton_process *process);
 /* Writes the name of the C function that runs on `L`, as Lua's messages give it. At most `size`
    bytes. */
-void baton_lua_name_function(lua_State *L, char *text, size_t size);
+int baton_lua_name_function(lua_State *L, char *text, size_t size);
 /* The same for the function of a frame. */
-void baton_lua_name_frame(lua_State *L, struct CallInfo *ci, char *text, size_t size);
+int baton_lua_name_frame(lua_State *L, struct CallInfo *ci, char *text, size_t size);
 /* Notes whether foreign frames lie above the C function that runs on `L`. Inside the VM. */
 void baton_lua_mark_frame(lua_State *L, int is_foreign);
 

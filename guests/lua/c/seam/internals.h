@@ -86,6 +86,9 @@ static inline lua_CFunction baton_lua_function_of(const CallInfo *ci) {
   }
 }
 
+/* The chunk with the replacements that are written in Lua (frames.c, modules/adapted.c). */
+#define BATON_ADAPTED_MODULES "=adapted_modules"
+
 /* frames.c: whether functions of other modules lie in the executable. Atomic. */
 extern __attribute__((visibility("hidden"))) int baton_functions_are_linked;
 

@@ -8,6 +8,8 @@
 **                push count as our own.
 **   ldebug.c     luaG_traceexec is wrapped: ours checks for a safepoint first. lua_sethook keeps
 **                the trap of a simulated run, and a debugger's. luaG_errormsg tells a debugger.
+**                lua_getstack and lua_getinfo leave out functions that stand in place of a
+**                module's own (frames.c).
 **   ldo.c        LUAI_THROW finds the handler on the current C stack. luaD_shrinkstack is wrapped.
 **                A frame that returns passes on whether a debugger traces its caller.
 **                lua_resume notes its coroutine. A yield at a process's base has the same message
@@ -155,6 +157,8 @@ struct lua_longjmp *baton_lua_throw_target(
 #if defined(BATON_IN_LDEBUG)
 #define luaG_traceexec baton_stock_traceexec
 #define lua_sethook baton_stock_sethook
+#define lua_getstack baton_stock_getstack
+#define lua_getinfo baton_stock_getinfo
 /* The call gives `L`, and is the wrapper's. The declaration and the definition give `lua_State *L`,
    and are renamed. */
 __attribute__((noreturn, visibility("internal"))) void luaG_errormsg(struct lua_State *L);

@@ -67,7 +67,7 @@ static void pace_collector(lua_State *L, struct baton_lua_vm *vm) {
 /* Whether the chunk is one of ours. These spawn processes for their callers. */
 static int is_ours(TString *source) {
   const char *name = getstr(source);
-  return name[0] == '=' && strncmp(name, "=process.", 9) == 0;
+  return strncmp(name, "=process.", 9) == 0 || strncmp(name, "=baton.", 7) == 0;
 }
 
 const void *baton_lua_program_function(const lua_State *L, int *pc) {

@@ -125,6 +125,41 @@ local function over_http(t)
   t.say(server:close())
 end
 
+-- The messages name the place, the function and the argument, though Baton stands in between.
+local function wrong_calls(t)
+  local unconnected = socket.tcp()
+  local server = assert(socket.bind("127.0.0.1", 0))
+  local address, port = server:getsockname()
+  local client = assert(socket.connect(address, port))
+  local function fails(f, ...) t.say(select(2, pcall(f, ...))) end
+  fails(function() client.receive(5) end)
+  fails(function() client.receive() end)
+  fails(function() unconnected:receive({}) end)
+  fails(function() unconnected.accept(client) end)
+  fails(function() client:receive("*x") end)
+  fails(function() client:send({}) end)
+  fails(function() client.send "x" end)
+  fails(function() client:connect "localhost" end)
+  fails(function() client:settimeout "x" end)
+  fails(function() client.close(1) end)
+  fails(function() client.getfd(1) end)
+  fails(function() return client.getpeername(1) end)
+  fails(function() socket.udp():send() end)
+  fails(function() socket.udp():sendto "x" end)
+  fails(function() socket.select(1) end)
+  fails(function() socket.sleep "x" end)
+  fails(function() socket.connect() end)
+  fails(client.receive, 5)
+  local function handler(message)
+    local called = debug.getinfo(2, "nSf")
+    t.say(called.name, called.what, called.func == client.receive)
+    t.say(debug.getinfo(3, "l").currentline)
+    return debug.traceback(message, 2):match "^.-function <"
+  end
+  t.say(select(2, xpcall(function() client.receive(5) end, handler)))
+  for _, each in ipairs { unconnected, server, client } do each:close() end
+end
+
 return function(t)
   t.say(socket._VERSION)
   local server = assert(socket.bind("127.0.0.1", 0))
@@ -165,6 +200,7 @@ return function(t)
     ltn12.sink.chain(chain, (ltn12.sink.table(out)))
   )
   t.say(#table.concat(out), table.concat(out):sub(1, 20))
+  wrong_calls(t)
   local try = socket.newtry(function() t.say "cleaned up" end)
   t.say(socket.protect(function() try(nil, "refused") end)())
 end
