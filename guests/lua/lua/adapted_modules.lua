@@ -19,9 +19,19 @@
 local name, module, process, here, await, hold_kills, shut_down, metatable_of = ...
 
 -- Makes a turn: a recursive lock, which a process holds during a call, callbacks included.
+--
+-- As long as one process has been the only one to take the turn, it takes no mutex, and only notes
+-- that it is inside. It notes that before it looks whether it is still the only one. The second
+-- process first says that it is not, and then looks whether the first one is inside. So at least
+-- one of them sees the other. From then on the turn is the mutex. The second process, which holds
+-- it, waits until the first one has left.
 local function new_turn()
   local mutex = process.mutex()
   local lock, unlock = mutex.lock, mutex.unlock
+  local first -- the first process that took the turn
+  local is_alone = true -- no other process has taken the turn
+  local is_inside = false -- the first one has the turn, and took no mutex
+  local has_left -- an event, when another process has come
   -- the processes that hold it or are about to: a finalizer may come in between
   local inside = setmetatable({}, { __mode = "k" })
   local stays = setmetatable({}, { __mode = "k" }) -- by process: the value that ends its turn
@@ -34,7 +44,22 @@ local function new_turn()
   -- Whether the calling process holds the turn, or no other process ever will.
   function turn.is_mine()
     local me = here()
-    return me == nil or inside[me] ~= nil
+    return me == nil or (is_inside and me == first) or inside[me] ~= nil
+  end
+
+  local function leave()
+    is_inside = false
+    if has_left then has_left:set() end
+  end
+  local alone = setmetatable({}, { __close = leave })
+
+  -- Called by another process than the first. It holds the mutex.
+  local function await_first(timeout)
+    if is_alone then
+      has_left = has_left or process.event()
+      is_alone = false
+    end
+    return not is_inside or has_left:wait(timeout)
   end
 
   local function come(me)
@@ -45,14 +70,33 @@ local function new_turn()
 
   -- Calls f with the turn. Returns `otherwise` if the timeout is over first (nil: no limit).
   function turn.take_within(timeout, otherwise, f, ...)
+    if turn.is_mine() then return f(...) end
     local me = here()
-    if me == nil or inside[me] then return f(...) end
+    if first == nil then process.critical(function() first = first or me end) end
+    if me == first and is_alone then
+      local _ <close> = alone -- first, as a kill may come at any instruction
+      is_inside = true
+      if is_alone then return f(...) end
+      leave()
+    end
     local _ <close> = come(me)
     if not lock(mutex, timeout) then return otherwise end
+    if me ~= first and not await_first(timeout) then return otherwise end
     return f(...)
   end
 
-  function turn.take(f, ...) return turn.take_within(nil, nil, f, ...) end
+  function turn.take(f, ...)
+    if is_alone and not is_inside and first and first == here() then
+      local _ <close> = alone
+      is_inside = true
+      if is_alone then return f(...) end
+      leave()
+    end
+    return turn.take_within(nil, nil, f, ...)
+  end
+
+  -- Whether one process at most has taken the turn so far.
+  function turn.is_for_one() return is_alone end
 
   return turn
 end
@@ -87,7 +131,18 @@ function adapt._cqueues(core)
     return turn.take(step, controller, timeout)
   end
 
+  -- Whether a step would not wait.
+  local function has_work(controller, timeout)
+    if timeout == 0 then return true end
+    return (timeout == nil or math.type(timeout) ~= nil)
+      and core.type(controller) == "controller"
+      and controller:timeout() == 0
+  end
+
   step = core.interpose("step", function(controller, timeout)
+    if turn.is_for_one() and has_work(controller, timeout) then
+      return turn.take(step, controller, 0)
+    end
     local limit = timeout
     if limit ~= limit then limit = nil end -- NaN means no limit, too
     local is_wrong = core.type(controller) ~= "controller"
@@ -123,7 +178,7 @@ function adapt.cqueues(core)
     wait.controller:wrap(function(...) answers = table.pack(poll(...)) end, ...)
     repeat
       local ok, why = wait.controller:step()
-      if not ok then error(why, 2) end
+      if not ok then error(why) end -- at the caller: this function is in no traceback
     until answers
     return table.unpack(answers, 1, answers.n)
   end

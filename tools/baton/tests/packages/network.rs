@@ -76,6 +76,9 @@ cases! {
         a_process_killed_inside_a_coroutine_leaves_the_loops_of_others_alone,
         a_timeout_of_a_loop_holds,
         one_controller_may_be_stepped_by_two_processes,
+        a_step_of_the_only_process_with_a_loop_calls_little_else,
+        a_second_process_waits_until_the_first_has_left_its_step,
+        a_first_process_that_is_killed_in_its_step_leaves_it,
         errors_are_those_of_the_module,
         in_a_critical_section_the_system_waits,
         finalizers_may_run_loops;

@@ -165,6 +165,72 @@ function case.one_controller_may_be_stepped_by_two_processes()
   check.equal(sum, 20)
 end
 
+-- The turns of several processes cost three times the step.
+function case.a_step_of_the_only_process_with_a_loop_calls_little_else()
+  local loop, calls = cqueues.new(), 0
+  loop:wrap(function() while true do cqueues.sleep(0) end end)
+  local function step() for _ = 1, 100 do assert(loop:step(0)) end end
+  step()
+  debug.sethook(function() calls = calls + 1 end, "c")
+  step()
+  debug.sethook()
+  check.within(calls / 100, 1, 18, "calls of functions for each step")
+end
+
+-- The first process takes no lock as long as it is the only one.
+function case.a_second_process_waits_until_the_first_has_left_its_step()
+  local inside, log, go = process.event(), {}, process.event()
+  local first = process.spawn(function()
+    local loop = cqueues.new()
+    loop:wrap(function()
+      inside:set()
+      go:wait()
+      log[#log + 1] = "first"
+    end)
+    assert(loop:step(0))
+    assert(loop:step(0)) -- as the others do now, with the turn
+  end)
+  inside:wait()
+  local others = check.spawn_all(2, function(i)
+    local loop = cqueues.new()
+    loop:wrap(function()
+      check.equal(cqueues.running(), loop)
+      process.yield()
+      log[#log + 1] = "other"
+    end)
+    assert(loop:step(0))
+  end)
+  for _, p in ipairs(others) do check.becomes(p, "waiting") end
+  check.equal(cqueues.running(), nil)
+  go:set()
+  check.join_all(others)
+  first:join()
+  check.list(log, { "first", "other", "other" })
+end
+
+function case.a_first_process_that_is_killed_in_its_step_leaves_it()
+  local inside = process.event()
+  local first = process.spawn(function()
+    local loop = cqueues.new()
+    loop:wrap(function()
+      inside:set()
+      process.event():wait()
+    end)
+    loop:step(0)
+  end)
+  inside:wait()
+  local ran
+  local second = process.spawn(function()
+    local loop = cqueues.new()
+    loop:wrap(function() ran = true end)
+    assert(loop:step(0))
+  end)
+  check.becomes(second, "waiting")
+  first:kill "enough"
+  check.join_all { second }
+  check.that(ran)
+end
+
 function case.errors_are_those_of_the_module()
   local loop = cqueues.new()
   loop:wrap(function() error "inside" end)
