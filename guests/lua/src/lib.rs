@@ -15,6 +15,7 @@
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
 //! | `spares` | blocks of messages that return to the VM that has made them |
 //! | `source` | the modules that are written in Lua |
+//! | [`suggestions`] | what a mistyped word was meant to be; unknown variables of the environment |
 //! | `wording` | how reports name processes |
 //! | `program` | a program: its first VM with its main process |
 //! | `hosting` | a state that a program embeds: its VM, beside the program's own code |
@@ -30,6 +31,7 @@ mod inside;
 mod program;
 mod source;
 mod spares;
+pub mod suggestions;
 mod vms;
 mod wording;
 

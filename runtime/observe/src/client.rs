@@ -292,8 +292,8 @@ impl Running {
         let catches = caught.is_some_and(|mask| mask & 1 << (Signal::QUIT.as_raw() - 1) != 0);
         if !catches {
             return Err(AttachError::NotReady(format!(
-                "process {pid} is no program of Baton, or has only just started: one handles the \
-                 signal SIGQUIT, and this one does not"
+                "process {pid} does not run Baton, or has only just started. (A program of Baton \
+                 handles the signal SIGQUIT, and this process does not.)"
             )));
         }
         Ok(Running {
@@ -372,8 +372,8 @@ impl Running {
         }
         if !is_of_baton(pid) {
             return Err(refused(format!(
-                "process {pid} is no program of Baton: its executable and libraries do not know \
-                 {VARIABLE}. It was not signalled"
+                "process {pid} does not run Baton: there is nothing of Baton in its executable \
+                 and libraries. It was not signalled"
             )));
         }
         let target = i32::try_from(pid).map_err(|_| refused(format!("{pid} is no process id")))?;
@@ -396,9 +396,9 @@ impl Running {
                 Ok(stream)
             }
             None => Err(refused(format!(
-                "process {pid} has not answered within {} s: it is no program of Baton, or one of \
-                 a version without {VARIABLE}, or it is busy with something that cannot be \
-                 interrupted",
+                "process {pid} has not answered within {} s. Perhaps it is in a call that cannot \
+                 be interrupted: try again. Perhaps it does not run Baton, or an old version \
+                 that cannot be looked into",
                 PATIENCE.as_secs()
             ))),
         }

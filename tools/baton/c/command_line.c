@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime.h"
+
 static int is(const char *argument, const char *option) {
   return strcmp(argument, option) == 0;
 }
@@ -19,6 +21,15 @@ static Errand refuse(Invocation *call, const char *option, const char *why) {
 }
 
 static const char unrecognized[] = "unrecognized option '%s'\n";
+
+const char *const baton_commands[] = {
+  "debug", "heap", "metrics", "profile", "set", "stacks", "top", "trace", NULL
+};
+
+static const char *const long_options[] = {
+  "--help", "--version", "--simulate", "--jobs", "--limit", "--explain",
+  "--trace", NULL
+};
 
 /* Reads a number at the beginning of the text. Returns the rest of the
    text, or NULL if there is no number, or text is NULL. */
@@ -262,6 +273,11 @@ const char *baton_take_simulation_role(void) {
 void baton_print_usage(const char *program_name, const Invocation *call) {
   fprintf(stderr, "%s: ", program_name);
   fprintf(stderr, call->why, call->wrong);
+  if (call->why == unrecognized && strncmp(call->wrong, "--", 2) == 0) {
+    const char *meant = baton_lua_nearest(call->wrong, long_options);
+    if (meant != NULL)
+      fprintf(stderr, "did you mean '%s'?\n", meant);
+  }
   fprintf(stderr,
           "usage: %s [options] [script [args]]\n"
           "Available options are:\n"
@@ -339,12 +355,20 @@ static const char help_text[] =
   "                             process.concurrent; more of them after commas\n"
   "  BATON_ATTACH=off           commands may not look into the program; with all,\n"
   "                             they may read its values and change it, too\n"
+  "  BATON_FFI=1                'require \"ffi\"' finds baton.ffi; a program that finds\n"
+  "                             'ffi' takes its interpreter for LuaJIT\n"
   "  BATON_METRICS=unix:PATH    serves the metrics over HTTP there, or at\n"
   "                             127.0.0.1:PORT or [::1]:PORT, while it runs\n"
+  "  BATON_HISTORY=FILE         the prompt's history; empty: none\n"
   "\n"
   "What Baton adds to Lua:\n"
   "  require \"baton.process\"    preemptive processes by the thousand: spawn, join,\n"
   "                             kill, sleep, channel, select, mutex, ...\n"
+  "  require \"baton.vm\"         several VMs, each on a core of its own: spawn, call,\n"
+  "                             map, pool, channels and buffers that they share\n"
+  "  require \"baton.cluster\"    more machines: messages, services, durable queues and\n"
+  "                             tables over NATS\n"
+  "  require \"baton.ffi\"        calls C libraries, with LuaJIT's interface\n"
   "  require \"baton.inspect\"    the program looks into itself, as commands do\n"
   "  A function of Lua's library that blocks (os.execute, io.read), or of a C module\n"
   "  that is known (LuaSocket, ...) or declared, stops only the process that called\n"

@@ -57,6 +57,9 @@ int baton_asks_for_simulation(int argc, char **argv, Simulation *simulation);
    change the addresses of a simulated run. */
 const char *baton_take_simulation_role(void);
 
+/* The names of the commands that look into running programs, ended by NULL. */
+extern const char *const baton_commands[];
+
 /* Prints to stderr what is wrong with an option, and the usage. */
 void baton_print_usage(const char *program_name, const Invocation *call);
 

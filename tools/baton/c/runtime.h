@@ -38,6 +38,10 @@ void baton_lua_write_flight(lua_State *L);
 void baton_lua_set_console(int (*write)(int is_error, const char *text,
                                         size_t length));
 
+/* Returns the name that the word is closest to, of a list that NULL ends, if
+   the word looks like a mistyped one of them; else NULL. On any thread. */
+const char *baton_lua_nearest(const char *word, const char *const *names);
+
 /* 1 while the stack has frames that must stay on their thread: the calling
    process then continues only on that thread. Never raises. */
 void baton_lua_keep_thread(int on);

@@ -125,10 +125,23 @@ static int push_script_arguments(lua_State *L) {
   return count;
 }
 
+/* The script cannot be read: says which command the user may have meant. The
+   error is on the top of the stack. */
+static void suggest_command(lua_State *L, const char *word) {
+  const char *command = baton_lua_nearest(word, baton_commands);
+  if (command == NULL)
+    return;
+  lua_pushfstring(L, "\ndid you mean the command '%s'? 'baton %s --help' shows its options",
+                  command, command);
+  lua_concat(L, 2);
+}
+
 static int run_script(lua_State *L, const Invocation *call) {
   const char *name = call->argv[call->script];
   int is_stdin = strcmp(name, "-") == 0 && call->script == call->options_end;
   int status = luaL_loadfile(L, is_stdin ? NULL : name);
+  if (status == LUA_ERRFILE && call->script == 1)
+    suggest_command(L, name);
   if (status == LUA_OK)
     status = baton_standalone_call(L, push_script_arguments(L), LUA_MULTRET);
   return baton_standalone_reported(L, status);
@@ -137,8 +150,16 @@ static int run_script(lua_State *L, const Invocation *call) {
 
 /* ---- The program ------------------------------------------------------- */
 
-static void print_lua_version(void) {
+static void print_versions(void) {
   puts(LUA_COPYRIGHT);
+  puts("Baton " BATON_VERSION);
+  fflush(stdout);
+}
+
+/* What -v and the interactive mode begin with. */
+static void print_banner(void) {
+  puts(LUA_COPYRIGHT);
+  puts("Baton " BATON_VERSION ": 'baton --help' shows options, commands and modules");
   fflush(stdout);
 }
 
@@ -186,7 +207,7 @@ static void prepare(lua_State *L, const Invocation *call) {
 static int run(lua_State *L, const Invocation *call) {
   int has_script = call->script < call->argc;
   if (call->announce)
-    print_lua_version();
+    print_banner();
   prepare(L, call);
   if (!call->no_environment && run_init(L) != LUA_OK)
     return EXIT_FAILURE;
@@ -198,7 +219,7 @@ static int run(lua_State *L, const Invocation *call) {
     converse(L, call);
   else if (!has_script && !call->has_code && !call->announce) {
     if (isatty(STDIN_FILENO)) {
-      print_lua_version();
+      print_banner();
       converse(L, call);
     } else if (run_file(L, NULL) != LUA_OK)
       return EXIT_SUCCESS; /* `lua` does the same: errors of stdin do not count */
@@ -215,9 +236,7 @@ static int status_of(lua_State *L, const Invocation *call, Errand errand) {
       baton_print_help(baton_standalone_name());
       return EXIT_SUCCESS;
     case SHOW_VERSION:
-      print_lua_version();
-      puts("Baton " BATON_VERSION);
-      fflush(stdout);
+      print_versions();
       return EXIT_SUCCESS;
     case RUN:
       break;

@@ -55,7 +55,7 @@ fn what_is_no_program_of_ours_gets_no_signal() {
     let lives = other.try_wait().expect("it can be asked").is_none();
     other.kill().expect("it can be killed");
     other.wait().expect("it ends");
-    outcome.ends_with(1).complained("is no program of Baton");
+    outcome.ends_with(1).complained("does not run Baton");
     assert!(lives, "the signal ended it");
 }
 

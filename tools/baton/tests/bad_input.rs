@@ -94,6 +94,87 @@ fn an_unknown_option_is_reported_with_the_usage() {
         .without_panic();
 }
 
+/// A regression test: such words passed in silence, or were taken for a script.
+#[test]
+fn a_mistyped_word_is_recognized() {
+    for (arguments, status, meant) in [
+        (&["--hlep"][..], 1, "did you mean '--help'?"),
+        (&["--simluate", "1"], 1, "did you mean '--simulate'?"),
+        (&["stack", "4711"], 1, "did you mean the command 'stacks'?"),
+        (
+            &["profiel", "4711"],
+            1,
+            "did you mean the command 'profile'?",
+        ),
+        (&["top", "--hlp"], 2, "did you mean '--help'?"),
+        (&["stacks", "--jsno", "4711"], 2, "did you mean '--json'?"),
+        (&["profile", "--aloc", "4711"], 2, "did you mean '--alloc'?"),
+    ] {
+        let run = arguments.iter().fold(baton(), |run, word| run.arg(word));
+        run.run().ends_with(status).wrote("").complained(meant);
+    }
+    for arguments in [&["--nothing-like-it"][..], &["main.lua"], &["./stack"]] {
+        let run = arguments.iter().fold(baton(), |run, word| run.arg(word));
+        let outcome = run.run();
+        outcome.ends_with(1);
+        assert!(!outcome.stderr.contains("did you mean"), "{outcome}");
+    }
+}
+
+/// A regression test: BATON_SLCIE=1 was without an effect and without a word.
+#[test]
+fn a_variable_that_baton_does_not_know_is_told() {
+    baton()
+        .env("BATON_SLCIE", "0.1")
+        .env("BATON_HOME", "/")
+        .env("BATON_MAX_THREADS", "70")
+        .code("print(require 'baton.vm'.spawn(print, 'in another VM'):join())")
+        .run()
+        .succeeds()
+        .wrote("in another VM\ntrue\n")
+        .complained("BATON_SLCIE, which Baton does not know: did you mean BATON_SLICE?")
+        .complained("BATON_HOME, which Baton does not know: 'baton --help' lists");
+    for (name, value) in [
+        ("BATON_SLICE", "0.01"),
+        ("BATON_CONCURRENT", "a=serial"),
+        ("BATON_ATTACH", "off"),
+        ("BATON_HISTORY", ""),
+        ("BATON_FFI", "0"),
+    ] {
+        baton().env(name, value).code("").run().succeeds().quietly();
+    }
+    let ignored = baton().env("BATON_SLCIE", "1").arg("-E").code("");
+    ignored.run().succeeds().quietly();
+}
+
+#[test]
+fn the_environment_can_give_the_ffi_its_name_in_luajit() {
+    let code = "print(pcall(require, 'ffi') and require 'ffi' == require 'baton.ffi')";
+    for (value, wanted) in [("1", "true\n"), ("0", "false\n")] {
+        let run = baton().env("BATON_FFI", value).code(code);
+        run.run().succeeds().wrote(wanted);
+    }
+    baton().code(code).run().succeeds().wrote("false\n");
+    baton()
+        .env("BATON_FFI", "yes")
+        .code(code)
+        .run()
+        .ends_with(1)
+        .complained("BATON_FFI: 1 or 0 expected, got 'yes'");
+}
+
+#[test]
+fn a_start_that_fails_says_what_the_system_refused() {
+    harness::Run::of(std::path::Path::new("/bin/sh"))
+        .arg("-c")
+        .arg("ulimit -n 4 && exec \"$0\" -e 'print(1)'") // 3 is for the loader
+        .arg(baton_path())
+        .run()
+        .ends_with(1)
+        .complained("baton: cannot start: e") // epoll_create1 or eventfd
+        .complained(": Too many open files");
+}
+
 #[test]
 fn an_unknown_module_is_reported_with_where_it_was_searched() {
     for run in [

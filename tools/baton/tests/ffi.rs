@@ -6,7 +6,8 @@ use harness::{baton, cases};
 
 cases! {
     mod values from "ffi/values.lua":
-        plain_ffi_is_the_same_module,
+        the_name_ffi_is_found_only_if_the_program_gives_it,
+        the_module_names_its_system,
         sizes_alignments_and_offsets_are_those_of_c,
         bit_fields_are_read_and_written,
         numbers_wrap_as_in_c,
@@ -39,6 +40,8 @@ cases! {
         a_finalizer_can_be_called,
         a_member_keeps_its_structure_alive,
         complex_numbers_have_parts,
+        complex_numbers_and_their_types_are_written_as_by_luajit,
+        a_number_is_no_address_of_memory,
         wrong_declarations_are_reported_with_line_and_column,
         misuse_is_reported;
     mod types from "ffi/types.lua":

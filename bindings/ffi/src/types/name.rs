@@ -1,6 +1,6 @@
 //! Writes types as C does, for messages: `int (*)[3]`, `struct point *`, `void (*)(int, ...)`.
 
-use super::{Enum, Function, Kind, Length, Qualified, Record, TypeId, Types};
+use super::{Enum, Function, Kind, Length, Qualified, Record, Scalar, TypeId, Types};
 
 /// The depth at which a name is cut short.
 const MAX_DEPTH: u32 = 64;
@@ -93,7 +93,9 @@ impl Types {
         };
         match self.kind(id) {
             Kind::Scalar(scalar) => scalar.name().to_owned(),
-            Kind::Complex(part) => format!("{} _Complex", part.name()),
+            // As LuaJIT names these types: "complex" alone has parts of the type double.
+            Kind::Complex(Scalar::Double) => "complex".to_owned(),
+            Kind::Complex(part) => format!("complex {}", part.name()),
             Kind::Vector { element, bytes } => {
                 format!(
                     "{} __attribute__((vector_size({bytes})))",

@@ -20,6 +20,8 @@ void baton_modules_install(void);
 /* require.c */
 void baton_lua_keep_loads_of(struct baton_process *survivor);
 void baton_lua_open_require(lua_State *L);
+/* Lets `require "ffi"` find baton.ffi. */
+void baton_lua_offer_ffi(lua_State *L);
 
 /* }====================================================== */
 

@@ -78,7 +78,8 @@ static int running(lua_State *L) {
   return 2;
 }
 
-/* The loader of the module "ffi". */
+/* The loader of the module "ffi", if the environment asks for it. Programs that find this module
+   take their interpreter for LuaJIT. */
 static int require_ffi(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "baton.ffi");
@@ -86,12 +87,16 @@ static int require_ffi(lua_State *L) {
   return 1;
 }
 
-/* Wraps a searcher of package.searchers (upvalue 1) whose loaders may be C functions of modules.
-   The last one (upvalue 2) finds our module for the name `ffi` if there is no other. */
+void baton_lua_offer_ffi(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, require_ffi);
+  lua_setfield(L, -2, "ffi");
+  lua_pop(L, 1);
+}
+
+/* Wraps a searcher of package.searchers (upvalue 1) whose loaders may be C functions of modules. */
 static int search(lua_State *L) {
   int results;
-  const int may_be_ours =
-      lua_toboolean(L, lua_upvalueindex(2)) && strcmp(luaL_checkstring(L, 1), "ffi") == 0;
   lua_settop(L, 1);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
@@ -101,10 +106,6 @@ static int search(lua_State *L) {
     lua_pushvalue(L, 1);
     lua_pushcclosure(L, open_on_permanent_state, 1);
     lua_replace(L, 1);
-  } else if (may_be_ours) {
-    lua_pushcfunction(L, require_ffi);
-    lua_pushliteral(L, "baton.ffi");
-    return 2;
   }
   return results;
 }
@@ -141,6 +142,8 @@ static void find_loader(lua_State *L, const char *name) {
     }
   }
   lua_pop(L, 1);
+  if (strcmp(name, "ffi") == 0)
+    luaL_addstring(&said, "\n\tno BATON_FFI=1 in the environment, which names 'baton.ffi' so");
   luaL_pushresult(&said);
   luaL_error(L, "module '%s' not found:%s", name, lua_tostring(L, -1));
 }
@@ -285,8 +288,7 @@ void baton_lua_open_require(lua_State *L) {
     lua_rawgeti(L, -1, i);
     /* it loads libraries; its data belong to the call, or are behind the API */
     if (i > 2) baton_lua_note_function(lua_tocfunction(L, -1));
-    lua_pushboolean(L, i == 4);
-    lua_pushcclosure(L, search, 2);
+    lua_pushcclosure(L, search, 1);
     lua_rawseti(L, -2, i);
   }
   lua_getfield(L, -2, "preload");

@@ -14,11 +14,22 @@
 #include "lualib.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int is_open(lua_State *L, const char *library) {
   const int is_table = lua_getglobal(L, library) == LUA_TTABLE;
   lua_pop(L, 1);
   return is_table;
+}
+
+/* suggestions.rs */
+void baton_lua_check_environment(void);
+
+static int is_switched_on(lua_State *L, const char *variable) {
+  const char *text = getenv(variable);
+  if (text == NULL || strcmp(text, "0") == 0) return 0;
+  if (strcmp(text, "1") != 0) luaL_error(L, "%s: 1 or 0 expected, got '%s'", variable, text);
+  return 1;
 }
 
 /* Reads what the environment says. */
@@ -32,6 +43,9 @@ static void read_environment(lua_State *L, struct baton_process *process) {
   if (is_wrong) luaL_error(L, "%s", message);
   if (getenv("BATON_CONCURRENT") != NULL)
     baton_lua_read_declarations(L, getenv("BATON_CONCURRENT"));
+  if (is_switched_on(L, "BATON_FFI")) baton_lua_offer_ffi(L);
+  /* A program that embeds Lua may have variables of its own. */
+  if (process->vm->start == NULL && baton_lua_is_interpreter()) baton_lua_check_environment();
 }
 
 /* Makes the open libraries suit processes. */

@@ -540,6 +540,13 @@ void *baton_ffi_address(lua_State *L, struct ffi_vm *vm, int index, int *is_cons
   void *address;
   *is_const = 0;
   if (cdata != NULL) {
+    switch (cdata->type->kind) {
+      case FFI_BOOL: case FFI_INTEGER: case FFI_FLOATING: case FFI_WIDE:
+        lua_pushfstring(L, "cannot convert '%s' to 'void *'", cdata->type->name);
+        baton_ffi_wrong_argument(L, index, lua_tostring(L, -1));
+        break;
+      default: break;
+    }
     *is_const = baton_ffi_is_constant(
         cdata->type->kind == FFI_POINTER ? cdata->type->element : cdata->type);
     if (cdata->type->kind != FFI_POINTER) return cdata->data;

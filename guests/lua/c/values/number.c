@@ -3,6 +3,7 @@
 */
 #include "values/values.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -249,6 +250,37 @@ static void *contents_of(const struct ffi_cdata *cdata) {
   return address;
 }
 
+/* Appends one part of a complex number as LuaJIT writes it. A NaN has no sign. */
+static void add_part(luaL_Buffer *text, double part, const char *sign) {
+  char digits[40];
+  luaL_addstring(text, isnan(part) || !signbit(part) ? sign : "");
+  snprintf(digits, sizeof digits, "%.14g", isnan(part) ? fabs(part) : part);
+  luaL_addstring(text, digits[0] == '-' && isnan(part) ? digits + 1 : digits);
+}
+
+static double part_of(const struct ffi_type *type, const char *at) {
+  double value;
+  float single;
+  long double wide;
+  switch (type->size) {
+    case sizeof single: memcpy(&single, at, sizeof single); return single;
+    case sizeof value: memcpy(&value, at, sizeof value); return value;
+    default: memcpy(&wide, at, sizeof wide); return (double)wide;
+  }
+}
+
+/* Pushes a complex number such as "1.5-2i". After inf and nan, a capital I ends it. */
+static void push_complex(lua_State *L, const struct ffi_cdata *cdata) {
+  const struct ffi_type *part = cdata->type->element;
+  const double imaginary = part_of(part, (const char *)cdata->data + part->size);
+  luaL_Buffer text;
+  luaL_buffinit(L, &text);
+  add_part(&text, part_of(part, cdata->data), "");
+  add_part(&text, imaginary, "+");
+  luaL_addchar(&text, isfinite(imaginary) ? 'i' : 'I');
+  luaL_pushresult(&text);
+}
+
 static int cdata_tostring(lua_State *L) {
   const char *name;
   struct ffi_vm *vm = vm_of(L);
@@ -279,6 +311,10 @@ static int cdata_tostring(lua_State *L) {
         baton_ffi_to_lua(L, vm, cdata->type, cdata->data, 0);
         luaL_tolstring(L, -1, NULL);
       }
+      return 1;
+    case FFI_WIDE:
+      if (!(cdata->type->flags & FFI_IS_COMPLEX)) break;
+      push_complex(L, cdata);
       return 1;
     case FFI_POINTER: memcpy(&address, cdata->data, sizeof address); break;
     default: break;

@@ -413,12 +413,14 @@ pub(super) fn set_timer(timer: &OwnedFd, after: Option<Duration>) -> io::Result<
 
 fn create_epoll() -> io::Result<OwnedFd> {
     // SAFETY: takes one integer.
-    own(unsafe { libc::syscall(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC) })
+    own("epoll_create1", unsafe {
+        libc::syscall(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC)
+    })
 }
 
 fn create_kick() -> io::Result<OwnedFd> {
     // SAFETY: takes two integers.
-    own(unsafe {
+    own("eventfd", unsafe {
         libc::syscall(
             libc::SYS_eventfd2,
             0,
@@ -430,14 +432,20 @@ fn create_kick() -> io::Result<OwnedFd> {
 pub(super) fn create_timer() -> io::Result<OwnedFd> {
     let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
     // SAFETY: takes two integers.
-    own(unsafe { libc::syscall(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags) })
+    own("timerfd_create", unsafe {
+        libc::syscall(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags)
+    })
 }
 
-fn own(result: libc::c_long) -> io::Result<OwnedFd> {
+/// The descriptor that a system call has returned. An error names the call.
+fn own(call: &str, result: libc::c_long) -> io::Result<OwnedFd> {
     match RawFd::try_from(result) {
         // SAFETY: the kernel has just opened the descriptor, and it is not shared.
         Ok(fd) if fd >= 0 => above_standard_streams(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
+        _ => {
+            let error = io::Error::last_os_error();
+            Err(io::Error::new(error.kind(), format!("{call}: {error}")))
+        }
     }
 }
 
@@ -449,7 +457,7 @@ fn above_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     }
     let lowest = libc::STDERR_FILENO + 1;
     // SAFETY: duplicates an open descriptor of ours; takes integers only.
-    own(unsafe {
+    own("fcntl", unsafe {
         libc::syscall(
             libc::SYS_fcntl,
             fd.as_raw_fd(),

@@ -29,8 +29,7 @@ pub(super) struct HeapOptions {
         value_name = "PID or SCRIPT",
         required_unless_present = "diff",
         conflicts_with = "diff",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
+        trailing_var_arg = true
     )]
     target: Vec<OsString>,
     /// Looks into a script so many seconds after its start

@@ -15,8 +15,10 @@ mod started;
 mod top;
 mod trace;
 
+use baton_lua::suggestions::nearest;
 use baton_observe::client::{self, AttachError, Connection};
-use clap::{Args, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use started::{Start, Target};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -71,12 +73,7 @@ enum Command {
 #[derive(Args)]
 struct Once {
     /// The process id of a running program; or a script to start, with its arguments
-    #[arg(
-        value_name = "PID or SCRIPT",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PID or SCRIPT", required = true, trailing_var_arg = true)]
     target: Vec<OsString>,
     /// Looks into a script so many seconds after its start
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
@@ -114,8 +111,11 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
     let command = match CommandLine::try_parse_from(with_options_first(arguments)) {
         Ok(line) => line.command,
         Err(error) => {
-            // An error of this write cannot be reported.
+            // An error of these writes cannot be reported.
             let _ = error.print();
+            if let Some(option) = option_meant(first, &error) {
+                let _ = writeln!(std::io::stderr(), "\ndid you mean '{option}'?");
+            }
             return Some(if error.use_stderr() { MISUSE } else { 0 });
         }
     };
@@ -137,6 +137,20 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<c_int> {
             1
         }
     })
+}
+
+/// The option of the command that an unknown one was meant to be.
+fn option_meant(command: &str, error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let mut line = CommandLine::command();
+    line.build();
+    let options = line.find_subcommand(command)?.get_arguments();
+    let names: Vec<String> = options
+        .filter_map(|option| Some(format!("--{}", option.get_long()?)))
+        .collect();
+    nearest(unknown, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// `baton trace PID OPTIONS` as `baton trace OPTIONS PID`. What follows a script is the script's.

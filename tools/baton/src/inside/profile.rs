@@ -16,12 +16,7 @@ const MOST_FUNCTIONS: usize = 20;
 #[derive(Args)]
 pub(super) struct ProfileOptions {
     /// The process id of a running program; or a script to start, with its arguments
-    #[arg(
-        value_name = "PID or SCRIPT",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PID or SCRIPT", required = true, trailing_var_arg = true)]
     target: Vec<OsString>,
     /// Samples processor time (the default)
     #[arg(long, group = "what")]

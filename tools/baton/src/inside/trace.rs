@@ -16,12 +16,7 @@ use std::time::Duration;
 #[derive(Args)]
 pub(super) struct TraceOptions {
     /// The process id of a running program; or a script to start, with its arguments
-    #[arg(
-        value_name = "PID or SCRIPT",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PID or SCRIPT", required = true, trailing_var_arg = true)]
     target: Vec<OsString>,
     /// For how many seconds; a script that ends earlier ends the trace
     #[arg(short, long, value_name = "SECONDS", default_value_t = 5.0)]

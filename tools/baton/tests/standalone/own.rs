@@ -23,6 +23,19 @@ fn version_names_lua_and_baton() {
 }
 
 #[test]
+fn the_banner_names_baton_and_says_how_to_get_help() {
+    for argument in ["-v", "-i"] {
+        let output = finish(spawn(&mut interpreter(baton(), &[argument])), b"");
+        let shown = String::from_utf8(output.stdout).expect("text");
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].starts_with("Lua 5.4."), "{argument}: {shown}");
+        let own = concat!("Baton ", env!("CARGO_PKG_VERSION"), ": ");
+        assert!(lines[1].starts_with(own), "{argument}: {shown}");
+        assert!(lines[1].contains("--help"), "{argument}: {shown}");
+    }
+}
+
+#[test]
 fn help_names_every_option_and_variable() {
     let (stdout, stderr, status) = ask("--help");
     assert!(
@@ -45,7 +58,13 @@ fn help_names_every_option_and_variable() {
         "LUA_PATH_5_4",
         "LUA_CPATH_5_4",
         "BATON_SLICE",
+        "BATON_FFI",
+        "BATON_HISTORY",
         "baton.process",
+        "baton.vm",
+        "baton.cluster",
+        "baton.ffi",
+        "baton.inspect",
         "Example:",
     ] {
         assert!(stdout.contains(word), "{word:?} is missing in\n{stdout}");

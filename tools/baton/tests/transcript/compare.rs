@@ -102,7 +102,8 @@ fn allow(
     match known.effect {
         Effect::Release => {
             without_release(&mut expected.stdout)?;
-            without_release(&mut found.stdout)
+            without_release(&mut found.stdout)?;
+            without_own_line(&mut found.stdout)
         }
         Effect::Echo => {
             without_echo(&mut expected.stdout, &case.input);
@@ -127,6 +128,18 @@ fn without_release(text: &mut String) -> Result<(), String> {
     let start = text.find("Lua 5.4.").ok_or("there is no copyright line")?;
     let length = text[start..].find('\n').unwrap_or(text.len() - start);
     text.replace_range(start..start + length, "Lua 5.4");
+    Ok(())
+}
+
+/// Removes the second line of the banner, which says that this is Baton.
+fn without_own_line(text: &mut String) -> Result<(), String> {
+    let start = text
+        .find("Baton ")
+        .ok_or("the banner does not name Baton")?;
+    let length = text[start..]
+        .find('\n')
+        .map_or(text.len() - start, |at| at + 1);
+    text.replace_range(start..start + length, "");
     Ok(())
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Effect {
 pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "release",
-        reason: "the copyright line names the release of Lua",
+        reason: "the copyright line names the release of Lua, and the next one is baton's own",
         effect: Effect::Release,
     },
     Difference {

@@ -49,11 +49,7 @@ pub(super) struct DebugOptions {
     #[arg(long)]
     write: bool,
     /// The process id of a running program, or a script with its arguments
-    #[arg(
-        value_name = "PID|SCRIPT",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PID|SCRIPT", trailing_var_arg = true)]
     target: Vec<OsString>,
 }
 

@@ -45,12 +45,7 @@ const DELAYS: RangeInclusive<f64> = 0.1..=3600.0;
 )]
 pub(super) struct TopOptions {
     /// The process id of a running program; or a script to start, with its arguments
-    #[arg(
-        value_name = "PID or SCRIPT",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PID or SCRIPT", required = true, trailing_var_arg = true)]
     target: Vec<OsString>,
     /// Writes JSON instead of text
     #[arg(long)]

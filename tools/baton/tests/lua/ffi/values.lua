@@ -4,8 +4,14 @@ local ffi = require "baton.ffi"
 local process = require "baton.process"
 local case = {}
 
-function case.plain_ffi_is_the_same_module()
+-- Programs that find a module `ffi` take their interpreter for LuaJIT.
+function case.the_name_ffi_is_found_only_if_the_program_gives_it()
+  check.raises("BATON_FFI=1", require, "ffi")
+  package.preload.ffi = function() return ffi end
   check.that(require "ffi" == ffi)
+end
+
+function case.the_module_names_its_system()
   check.equal(ffi.os == "Linux" or ffi.os == "OSX" or ffi.os == "BSD", true)
   check.that(ffi.arch == "x64" or ffi.arch == "arm64")
   check.that(ffi.abi "le" and ffi.abi "64bit" and not ffi.abi "32bit")
@@ -501,6 +507,38 @@ function case.complex_numbers_have_parts()
   z.im = 5
   check.equal(z.im, 5.0)
   check.equal(ffi.sizeof "complex float", 8)
+end
+
+function case.complex_numbers_and_their_types_are_written_as_by_luajit()
+  local nan, inf = 0 / 0, 1 / 0
+  for text, value in pairs {
+    ["1+2i"] = ffi.new("complex", 1, 2),
+    ["1.5-2i"] = ffi.new("complex float", 1.5, -2),
+    ["0-0i"] = ffi.new("complex", 0, -0.0),
+    ["nan+infI"] = ffi.new("complex", nan, inf),
+    ["1e+100-infI"] = ffi.new("complex", 1e100, -inf),
+    ["-3+nanI"] = ffi.new("double _Complex", -3, -nan),
+  } do
+    check.equal(tostring(value), text)
+  end
+  check.equal(tostring(ffi.typeof "double _Complex"), "ctype<complex>")
+  check.equal(tostring(ffi.typeof "float _Complex"), "ctype<complex float>")
+  check.equal(tostring(ffi.typeof "complex[3]"), "ctype<complex[3]>")
+end
+
+-- A regression test: the bytes of the number itself were taken for those of the string.
+function case.a_number_is_no_address_of_memory()
+  local message = "cannot convert '%s' to 'void %%*'"
+  for type, name in pairs {
+    uint32_t = "unsigned int", double = "double", bool = "bool", complex = "complex",
+  } do
+    local number, buffer = ffi.new(type, 1), ffi.new "char[16]"
+    check.raises(message:format(name), ffi.string, number, 4)
+    check.raises(message:format(name), ffi.copy, number, "abc", 3)
+    check.raises(message:format(name), ffi.copy, buffer, number, 3)
+    check.raises(message:format(name), ffi.fill, number, 3)
+  end
+  check.equal(ffi.string(ffi.new("uint32_t[1]", 0x41424344), 4), "DCBA")
 end
 
 function case.wrong_declarations_are_reported_with_line_and_column()
