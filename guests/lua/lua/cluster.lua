@@ -27,7 +27,8 @@ local state_of = setmetatable({}, { __mode = "k" })
 local core = { engine = engine, process = process, methods = methods }
 
 function core.refuse(level, number, name, text, ...)
-  error(("bad argument #%d to '%s' (%s)"):format(number, name, text:format(...)), level + 1)
+  if name ~= "connect" then name = ":" .. name end -- a method
+  engine.refuse(level + 1, number, name, text:format(...))
 end
 local refuse = core.refuse
 
@@ -93,11 +94,11 @@ function core.check_timeout(level, number, call, value)
 end
 
 function core.check_self(level, self, states, call, what)
-  return states[self] or refuse(level + 1, 1, call, "%s expected, got %s", what, type(self))
+  return states[self] or refuse(level + 1, 0, call, "%s expected, got %s", what, type(self))
 end
 
 local function state_for(self, call)
-  return state_of[self] or refuse(3, 1, call, "cluster connection expected, got %s", type(self))
+  return state_of[self] or refuse(3, 0, call, "cluster connection expected, got %s", type(self))
 end
 core.state_for = state_for
 

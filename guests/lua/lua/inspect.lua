@@ -5,6 +5,7 @@ local questions = ...
 local process = require "baton.process"
 local begin, take, descriptor, stop =
   questions.begin, questions.take, questions.descriptor, questions.stop
+local refuse_argument = questions.refuse
 local select, load, error, type, next = process.select, load, error, type, next
 local pack, unpack, pcall, format = table.pack, table.unpack, pcall, string.format
 local math_type = math.type
@@ -41,8 +42,7 @@ local function answer_to(what, path)
 end
 
 local function wrong(number, name, expected, got, level)
-  local text = format("bad argument #%d to '%s' (%s expected, got %s)", number, name, expected, got)
-  error(text, level or 3)
+  refuse_argument(level or 3, number, name, format("%s expected, got %s", expected, got))
 end
 
 local function wrong_option(expected, got) wrong(2, "profile", expected, got, 5) end

@@ -1,6 +1,7 @@
 -- process.scope([options,] f) and process.timeout(s, f, ...): processes that do not outlive the
 -- call that spawned them.
 local process, is_killed, end_process, spawner_of, ending_of, raise = ...
+local refuse_argument, type_given = select(7, ...)
 
 local methods = {}
 local Scope = { __index = methods, __name = "scope" }
@@ -49,11 +50,14 @@ local function live(scope, f, ...)
   return returned(ending, f(...))
 end
 
-local function refuse(number, name, wanted, got)
-  error(
-    ("bad argument #%d to '%s' (%s expected, got %s)"):format(number, name, wanted, type(got)),
-    3
-  )
+-- The last arguments are the one that is refused, if it was given, and those after it.
+local function refuse(number, name, wanted, ...)
+  refuse_argument(3, number, name, ("%s expected, got %s"):format(wanted, type_given(...)))
+end
+
+local function check_self(self, name)
+  if getmetatable(self) == Scope then return end
+  refuse_argument(3, 0, name, "scope expected, got " .. type_given(self))
 end
 
 local function why_nobody_is_taken(scope)
@@ -72,9 +76,10 @@ end
 
 -- As process.spawn, but only the scope reports a failure.
 function methods:spawn(...)
+  check_self(self, ":spawn")
   local options, f, first = {}, (...), 2
   if type(f) == "table" then options, f, first = f, (select(2, ...)), 3 end
-  if type(f) ~= "function" then refuse(first - 1, "spawn", "function", f) end
+  if type(f) ~= "function" then refuse(first - 1, ":spawn", "function", select(first - 1, ...)) end
   local own = { quiet = true }
   for name, value in pairs(options) do own[name] = value end
   if own.name == nil then own.name = next_name(self) end
@@ -87,6 +92,7 @@ end
 -- Ends all processes of the scope. The scope's call returns nil and the reason of the first cancel.
 -- If the caller is a process of the scope, it ends here.
 function methods:cancel(reason)
+  check_self(self, ":cancel")
   if reason == nil then reason = "cancelled" end
   local is_first = process.critical(function()
     if self.is_over then return nil end
@@ -184,32 +190,25 @@ local function check_options(options)
   for name, value in pairs(options) do
     local wanted = option_types[name]
     if not wanted then
-      error(("bad argument #1 to 'scope' (unknown option '%s')"):format(tostring(name)), 3)
+      refuse_argument(3, 1, "scope", ("unknown option '%s'"):format(tostring(name)))
     end
-    if type(value) ~= wanted then
-      error(
-        ("bad argument #1 to 'scope' (option '%s': %s expected, got %s)"):format(
-          name,
-          wanted,
-          type(value)
-        ),
-        3
-      )
-    end
-    if value ~= value then
-      error("bad argument #1 to 'scope' (option 'timeout': number expected, got NaN)", 3)
+    if type(value) ~= wanted or value ~= value then
+      local got = value ~= value and "NaN" or type_given(value)
+      local text = ("option '%s': %s expected, got %s"):format(name, wanted, got)
+      refuse_argument(3, 1, "scope", text)
     end
   end
 end
 
-function process.scope(options, f)
+function process.scope(...)
+  local options, f = ...
   if type(options) == "table" then
     check_options(options)
-    if type(f) ~= "function" then refuse(2, "scope", "function", f) end
+    if type(f) ~= "function" then refuse(2, "scope", "function", select(2, ...)) end
     if options.timeout and options.timeout <= 0 then return nil, "timeout" end
     return run_with(options, f)
   end
-  if type(options) ~= "function" then refuse(1, "scope", "function", options) end
+  if type(options) ~= "function" then refuse(1, "scope", "function or table of options", ...) end
   return run(options)
 end
 
@@ -228,10 +227,11 @@ local function run_timeout(seconds, f, ...)
   return outcome_of_timeout(child, child:join())
 end
 
-function process.timeout(seconds, f, ...)
-  if type(seconds) ~= "number" then refuse(1, "timeout", "number", seconds) end
-  if seconds ~= seconds then error("bad argument #1 to 'timeout' (number expected, got NaN)", 2) end
-  if type(f) ~= "function" then refuse(2, "timeout", "function", f) end
+function process.timeout(...)
+  local seconds, f = ...
+  if type(seconds) ~= "number" then refuse(1, "timeout", "number", ...) end
+  if seconds ~= seconds then refuse_argument(2, 1, "timeout", "number expected, got NaN") end
+  if type(f) ~= "function" then refuse(2, "timeout", "function", select(2, ...)) end
   if seconds <= 0 then return nil, "timeout" end
-  return run_timeout(seconds, f, ...)
+  return run_timeout(...)
 end

@@ -4,7 +4,7 @@
 -- Only the supervisor's process changes the state of its children. It waits in one channel, its
 -- inbox, for two kinds of messages. Monitors post the ends of children. Other processes send
 -- commands: restart, stop, add.
-local process, raise, end_process = ...
+local process, raise, end_process, refuse_argument, type_given = ...
 
 local STOPPED = "stopped by its supervisor"
 local MOST_COMMANDS = 1 << 30 -- so that sending a command never waits
@@ -16,7 +16,8 @@ local state_of = setmetatable({}, { __mode = "k" })
 -- -------------------------------------------------------------------------------------------------
 
 local function refuse(level, number, name, text, ...)
-  error(("bad argument #%d to '%s' (%s)"):format(number, name, text:format(...)), level + 1)
+  if name ~= "supervise" then name = ":" .. name end -- a method of supervisors
+  refuse_argument(level + 1, number, name, text:format(...))
 end
 
 local function is_time(value) return type(value) == "number" and value >= 0 end
@@ -477,9 +478,10 @@ function supervise_here(child)
   return run(state)
 end
 
-function process.supervise(children, options)
+function process.supervise(...)
+  local children, options = ...
   if type(children) ~= "table" then
-    refuse(2, 1, "supervise", "table expected, got %s", type(children))
+    refuse(2, 1, "supervise", "table expected, got %s", type_given(...))
   end
   if options ~= nil and type(options) ~= "table" then
     refuse(2, 2, "supervise", "table expected, got %s", type(options))
@@ -495,8 +497,7 @@ function process.supervise(children, options)
 end
 
 local function check_self(self, name)
-  return state_of[self]
-    or error(("bad argument #1 to '%s' (supervisor expected, got %s)"):format(name, type(self)), 3)
+  return state_of[self] or refuse(3, 0, name, "supervisor expected, got %s", type_given(self))
 end
 
 -- Makes the supervisor's process execute a command, and returns its results.

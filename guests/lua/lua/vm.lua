@@ -12,12 +12,14 @@ local vm, internal = ...
 local process = require "baton.process"
 local start, halt, list, is_waiting =
   internal.start, internal.halt, internal.list, internal.is_waiting
+local refuse_argument, type_given, raise = internal.refuse, internal.type_given, internal.raise
 local is_shared, max = internal.is_shared, math.max
 local new_channel, new_words, class = vm.channel, vm.shared, vm.class
 local choose, spawn, current = process.select, process.spawn, process.current
 local pack, unpack, traceback = table.pack, table.unpack, debug.traceback
 local xpcall, pcall, error, type, tostring, select = xpcall, pcall, error, type, tostring, select
-local require, setmetatable, pairs, ipairs = require, setmetatable, pairs, ipairs
+local require, pairs, ipairs = require, pairs, ipairs
+local getmetatable, setmetatable = getmetatable, setmetatable
 local math_type, to_integer, sort = math.type, math.tointeger, table.sort
 local memory_used, package = collectgarbage, package
 
@@ -57,7 +59,7 @@ local function closing(close) return setmetatable({ close = close }, at_close) e
 -- -------------------------------------------------------------------------------------------------
 
 local function wrong(level, number, name, text, ...)
-  error(("bad argument #%d to '%s' (%s)"):format(number, name, text:format(...)), level + 1)
+  refuse_argument(level + 1, number, name, text:format(...))
 end
 
 -- Checks a table of options. `known` maps each name to the type of its value.
@@ -96,7 +98,8 @@ local function caught(ok, ...)
 end
 local function try(f, ...) return caught(xpcall(f, with_trace, ...)) end
 
--- The error of another VM, for this one. Strings get the traceback of the other VM.
+-- The error of another VM, for this one. Strings get the traceback of the other VM. With other
+-- values, the traceback of this one continues with it.
 local function foreign_error(failure, name)
   local err, trace = failure[1], failure[2]
   if type(err) ~= "string" then return err end
@@ -108,6 +111,11 @@ end
 local function text_of(err)
   local could, text = pcall(tostring, err)
   return could and text or ("(error object is a %s value)"):format(type(err))
+end
+
+local function raise_foreign(failure, name)
+  local trace = failure[2] and ("in VM '%s':\n%s"):format(name, failure[2])
+  raise(foreign_error(failure, name), type(failure[1]) ~= "string" and trace or nil)
 end
 
 -- Sends {true, results...} or {false, {error, traceback}}. What cannot be sent is an error itself.
@@ -216,7 +224,7 @@ local function ask(target, message)
   is_open = false
   if not answer then return nil, "dead" end
   if answer.ok then return unpack(answer, 1, answer.n) end
-  error(foreign_error(answer.failure, target.name), 0)
+  raise_foreign(answer.failure, target.name)
 end
 
 -- Makes this VM reachable. A VM that baton.vm has started is reachable from its beginning.
@@ -245,17 +253,27 @@ local function has_ended(self)
   return why == "closed"
 end
 
-function VM:call(what, ...)
-  if type(what) ~= "string" and type(what) ~= "function" then
-    wrong(2, 1, "call", "name of a function or function expected, got %s", type(what))
-  end
-  return ask(self, { kind = "call", what = what, n = select("#", ...), ... })
+local function check_self(self, name)
+  if getmetatable(self) ~= VM then wrong(3, 0, name, "VM expected, got %s", type_given(self)) end
 end
 
-function VM:stats() return ask(self, { kind = "stats" }) end
+function VM:call(...)
+  check_self(self, ":call")
+  local what = ...
+  if type(what) ~= "string" and type(what) ~= "function" then
+    wrong(2, 1, ":call", "name of a function or function expected, got %s", type_given(...))
+  end
+  return ask(self, { kind = "call", what = what, n = select("#", ...) - 1, select(2, ...) })
+end
+
+function VM:stats()
+  check_self(self, ":stats")
+  return ask(self, { kind = "stats" })
+end
 
 -- Where the VM was not started, its results are not known.
 function VM:join(timeout)
+  check_self(self, ":join")
   local keeper = keeper_of(self)
   if keeper then return keeper:join(timeout) end
   local _, _, why = choose({ self.ended }, timeout)
@@ -275,6 +293,7 @@ end
 
 -- The request is sent at once: a process that ends with its VM may never run.
 function VM:kill(reason, grace)
+  check_self(self, ":kill")
   if has_ended(self) then return false, "dead" end
   local request = { kind = "kill", reason = reason or "killed" }
   local is_sent = self.requests:send(request, 0)
@@ -290,11 +309,13 @@ function VM:kill(reason, grace)
 end
 
 function VM:status()
+  check_self(self, ":status")
   if has_ended(self) then return "dead" end
   return is_waiting(self.id) and "waiting" or "running"
 end
 
 function VM:monitor(channel)
+  check_self(self, ":monitor")
   local keeper = keeper_of(self)
   if not keeper then error("a VM is monitored where it was started", 2) end
   return keeper:monitor(channel)
@@ -313,7 +334,7 @@ local function keep(self, life)
   if not last then error(("VM '%s' was stopped: it did not end by itself"):format(self.name), 0) end
   if last.word == "killed" then current():kill(last.reason) end
   if last.ok then return unpack(last, 1, last.n) end
-  error(foreign_error(last.failure, self.name), 0)
+  raise_foreign(last.failure, self.name)
 end
 
 local SPAWN_OPTIONS =
@@ -364,7 +385,7 @@ local function spawn_vm(level, options, main, ...)
   local daemon = options.daemon
   if daemon == nil then daemon = begun.serves end
   local keeper = spawn({
-    name = ("VM '%s'"):format(name),
+    name = options.name and "VM " .. name or ("VM %d %s"):format(self.id, name),
     daemon = daemon,
     quiet = options.quiet or false,
     priority = 40,
@@ -375,12 +396,16 @@ local function spawn_vm(level, options, main, ...)
   return self
 end
 
-function vm.spawn(options, main, ...)
-  if type(options) ~= "table" then return vm.spawn({}, options, main, ...) end
+function vm.spawn(...)
+  local options, main = ...
+  local first = type(options) == "table" and 2 or 1 -- the argument that is the main function
+  if first == 1 then options, main = {}, options end
   if type(main) ~= "string" and type(main) ~= "function" then
-    wrong(2, 2, "spawn", "name of a module or function expected, got %s", type(main))
+    local text = "name of a module or function expected, got %s"
+    wrong(2, first, "spawn", text, type_given(select(first, ...)))
   end
-  return spawn_vm(2, options, main, ...)
+  local self, why = spawn_vm(2, options, select(first, ...)) -- no tail call: errors count levels
+  return self, why
 end
 
 vm.current = reach
@@ -504,8 +529,11 @@ local function forget_proxies()
   most_proxies = max(2 * proxy_count, 64)
 end
 
-function vm.proxy(f)
-  if type(f) ~= "function" then wrong(2, 1, "proxy", "function expected, got %s", type(f)) end
+function vm.proxy(...)
+  local f = ...
+  if type(f) ~= "function" then
+    wrong(2, 1, "proxy", "function expected, got %s", type_given(...))
+  end
   if proxy_count >= most_proxies then process.critical(forget_proxies) end
   last_proxy, proxy_count = last_proxy + 1, proxy_count + 1
   local id, life = last_proxy, new_words(1)

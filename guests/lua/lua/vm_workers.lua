@@ -2,12 +2,13 @@
 local vm, internal = ...
 local process = require "baton.process"
 local wrong, check_options = internal.wrong, internal.check_options
-local check_positive = internal.check_positive
+local check_positive, type_given = internal.check_positive, internal.type_given
 local closing, try, foreign_error = internal.closing, internal.try, internal.foreign_error
 local choose, spawn, critical = process.select, process.spawn, process.critical
 local pack, unpack = table.pack, table.unpack
 local pcall, error, type, require = pcall, error, type, require
-local ipairs, setmetatable, min, max = ipairs, setmetatable, math.min, math.max
+local getmetatable, setmetatable, ipairs = getmetatable, setmetatable, ipairs
+local min, max = math.min, math.max
 
 local JOBS_FOR_EACH = 8 -- the default size of a chunk gives each worker so many
 
@@ -65,11 +66,13 @@ local function next_answer(answers, workers)
   end
 end
 
-function vm.map(list, f, options)
+function vm.map(...)
+  local list, f, options = ...
   options = options or {}
-  if type(list) ~= "table" then wrong(2, 1, "map", "table expected, got %s", type(list)) end
+  if type(list) ~= "table" then wrong(2, 1, "map", "table expected, got %s", type_given(...)) end
   if type(f) ~= "function" and type(f) ~= "string" then
-    wrong(2, 2, "map", "function or name of a module expected, got %s", type(f))
+    local text = "function or name of a module expected, got %s"
+    wrong(2, 2, "map", text, type_given(select(2, ...)))
   end
   if type(options) ~= "table" then wrong(2, 3, "map", "table expected, got %s", type(options)) end
   check_options(2, 3, "map", options, MAP_OPTIONS)
@@ -142,8 +145,11 @@ local function start_member(pool, number)
   return vm.spawn(settings, pool.module)
 end
 
-function vm.pool(options)
-  if type(options) ~= "table" then wrong(2, 1, "pool", "table expected, got %s", type(options)) end
+function vm.pool(...)
+  local options = ...
+  if type(options) ~= "table" then
+    wrong(2, 1, "pool", "table expected, got %s", type_given(...))
+  end
   check_options(2, 1, "pool", options, POOL_OPTIONS)
   check_positive(2, 1, "pool", options, "size")
   if options.queue and options.queue < 0 then
@@ -218,7 +224,13 @@ local function await_member(pool, caller, timeout)
   return caller.number
 end
 
+local function check_self(self, name)
+  if getmetatable(self) == Pool then return end
+  wrong(3, 0, name, "pool expected, got %s", type_given(self))
+end
+
 function Pool:call(name, ...)
+  check_self(self, ":call")
   if self.is_closed then return nil, "closed" end
   if self.most_waiting and #self.free == 0 and self.waiting >= self.most_waiting then
     return nil, "full"
@@ -238,6 +250,7 @@ end
 
 -- Takes no more calls, waits at most so long for those that run, and ends the VMs.
 function Pool:close(timeout)
+  check_self(self, ":close")
   if self.is_closing then return false, "closed" end
   self.is_closing = true
   local until_then = process.now() + (timeout or math.huge)

@@ -138,6 +138,42 @@ fn hears_later(mut program: harness::Started, said: &[&str], status: i32) {
     program.finish().ends_with(status);
 }
 
+/// A regression test: all that a report said of a table was its address.
+#[test]
+fn a_failure_with_a_table_shows_its_fields() {
+    let outcome = baton()
+        .process_code(
+            "local vm = require 'baton.vm'
+             local function fails(value) process.spawn(error, value):status() end
+             fails { code = 42 }
+             fails { 'first', 2.5 }
+             fails(setmetatable({ text = ('x'):rep(100) }, { __index = error }))
+             fails(setmetatable({}, { __tostring = function() return 'its own text' end }))
+             fails(print)
+             fails {}
+             local long = {} for i = 1, 100 do long[i] = i end
+             fails(long)
+             process.sleep(0)
+             vm.spawn({ name = 'v' }, function() error { code = 43 } end)",
+        )
+        .run();
+    for text in [
+        "failed: (error object is a table value: code = 42)\n",
+        "failed: (error object is a table value: [1] = \"first\", [2] = 2.5)\n",
+        &format!("value: text = \"{}...\")\n", "x".repeat(60)),
+        "failed: its own text\n",
+        "failed: (error object is a function value)\n",
+        "failed: (error object is a table value)\n",
+        "[8] = 8, ...)\n",
+        // of another VM: its keeper's name is not quoted twice, and the trace is the other one's
+        "'VM v' failed: (error object is a table value: code = 43)\n",
+        "in VM 'v':\nstack traceback:\n\t[C]: in function 'error'\n\t(command line):",
+    ] {
+        outcome.complained(text);
+    }
+    outcome.ends_with(1);
+}
+
 #[test]
 fn an_unread_failure_stops_only_the_process_that_failed() {
     let all = format!("process 2 failed: {}\n", "x".repeat(LONG));

@@ -230,7 +230,7 @@ function process.now() end
 ---@return boolean done, "dead"? why
 function process.suspend(target) end
 
----Calls `f(...)` after so many seconds, in a process of its own.
+---Calls `f(...)` after so many seconds, in a process of its own. After `math.huge` seconds: never.
 ---@param seconds number | { [1]: number, name?: string } the name becomes that of the processes
 ---@param f fun(...)
 ---@param ... any
@@ -238,7 +238,7 @@ function process.suspend(target) end
 function process.after(seconds, f, ...) end
 
 ---Calls `f(...)` every so many seconds, each time in a process of its own. It does not drift. A
----firing is skipped if the last one still runs.
+---firing is skipped if the last one still runs. The shortest period is 1e-9 seconds.
 ---@param seconds number | { [1]: number, name?: string } the name becomes that of the processes
 ---@param f fun(...)
 ---@param ... any

@@ -249,6 +249,7 @@ int baton_lua_open_cluster(lua_State *L) {
       {"finish", end}, {"source", source}, {"pack", baton_cluster_pack},
       {"pack_list", baton_cluster_pack_list},
       {"unpack", baton_cluster_unpack}, {"unpack_list", baton_cluster_unpack_list},
+      {"refuse", baton_lua_refuse_argument},
       {"raise", baton_lua_raise_with_trace}, {"end_process", baton_lua_end_process},
       {NULL, NULL}};
   if (luaL_newmetatable(L, ENGINE)) {

@@ -113,7 +113,7 @@ static int trace(lua_State *L) {
 int baton_lua_open_inspect(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"begin", begin}, {"take", take}, {"descriptor", descriptor}, {"stop", stop},
-      {"trace", trace}, {NULL, NULL}};
+      {"trace", trace}, {"refuse", baton_lua_refuse_argument}, {NULL, NULL}};
   if (luaL_newmetatable(L, INQUIRY)) {
     lua_pushcfunction(L, inquiry_end);
     lua_setfield(L, -2, "__gc");

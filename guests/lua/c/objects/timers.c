@@ -104,6 +104,9 @@ static lua_Number check_seconds(lua_State *L) {
   return seconds;
 }
 
+/* Seconds: 285 years. A longer time is as good as this one: the timer never fires. */
+#define LONGEST 9.0e9
+
 static int new_timer(lua_State *L, int periodic) {
   struct baton_process *caller = baton_lua_caller(L);
   lua_Number seconds = check_seconds(L);
@@ -112,10 +115,14 @@ static int new_timer(lua_State *L, int periodic) {
   uint64_t period;
   int i, count = lua_gettop(L) - 1;
   luaL_argcheck(L, seconds == seconds, 1, "number expected, got NaN");
-  luaL_argcheck(L, !periodic || seconds >= 1e-9, 1, "period must be positive");
-  luaL_argcheck(L, seconds <= 9.0e9, 1, "time out of range (at most 9e9 seconds)");
+  if (periodic && seconds < 1e-9)
+    luaL_argerror(
+        L, 1, lua_pushfstring(L, "period of at least 1e-9 seconds expected, got %f", seconds));
+  if (periodic && seconds > LONGEST)
+    luaL_argerror(
+        L, 1, lua_pushfstring(L, "period of at most 9e9 seconds expected, got %f", seconds));
   luaL_checktype(L, 2, LUA_TFUNCTION);
-  period = seconds <= 0 ? 0 : (uint64_t)ceil(seconds * 1e9);
+  period = seconds <= 0 ? 0 : (uint64_t)ceil((seconds < LONGEST ? seconds : LONGEST) * 1e9);
   baton_lua_check_memory_for_object(L, caller->vm, 0);
   lua_createtable(L, count, 1);
   for (i = 1; i <= count; i++) {

@@ -61,7 +61,9 @@ static int load_scope(lua_State *L) {
   lua_pushcfunction(L, spawner_of);
   lua_pushcfunction(L, ending_of);
   lua_pushcfunction(L, baton_lua_raise_with_trace);
-  lua_call(L, 6, 0);
+  lua_pushcfunction(L, baton_lua_refuse_argument);
+  lua_pushcfunction(L, baton_lua_type_given);
+  lua_call(L, 8, 0);
   return 0;
 }
 
@@ -70,7 +72,9 @@ static int load_supervise(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_pushcfunction(L, baton_lua_raise_with_trace);
   lua_pushcfunction(L, baton_lua_end_process);
-  lua_call(L, 3, 0);
+  lua_pushcfunction(L, baton_lua_refuse_argument);
+  lua_pushcfunction(L, baton_lua_type_given);
+  lua_call(L, 5, 0);
   return 0;
 }
 

@@ -4,8 +4,80 @@
 #include "seam/internals.h"
 #include "state/state.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 /* Installed by the folders above. */
 struct baton_life_hooks baton_life_hooks;
+
+struct text {
+  size_t length;
+  char bytes[400];
+};
+
+/* Appends what fits. */
+static void add(struct text *text, const char *format, ...) {
+  const size_t room = sizeof text->bytes - text->length;
+  va_list list;
+  int length;
+  va_start(list, format);
+  length = vsnprintf(text->bytes + text->length, room, format, list);
+  va_end(list);
+  if (length > 0) text->length += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+/* Appends the value on the top: a text, a number or a boolean; of others the type. */
+static void add_value(lua_State *L, struct text *text) {
+  switch (lua_type(L, -1)) {
+    case LUA_TSTRING:
+      add(text, lua_rawlen(L, -1) > 60 ? "\"%.60s...\"" : "\"%s\"", lua_tostring(L, -1));
+      break;
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, -1))
+        add(text, LUA_INTEGER_FMT, (LUAI_UACINT)lua_tointeger(L, -1));
+      else
+        add(text, LUA_NUMBER_FMT, (LUAI_UACNUMBER)lua_tonumber(L, -1));
+      break;
+    case LUA_TBOOLEAN: add(text, lua_toboolean(L, -1) ? "true" : "false"); break;
+    default: add(text, "%s", luaL_typename(L, -1)); break;
+  }
+}
+
+/* Pushes a text for an error object without a text of its own. Of a table it has some fields. Calls
+   no function of the object. */
+static void describe(lua_State *L, int index) {
+  enum { MOST = 8 };
+  const int top = lua_gettop(L);
+  struct text text = {0, ""};
+  int count = 0;
+  add(&text, "(error object is a %s value", luaL_typename(L, index));
+  lua_pushnil(L);
+  while (lua_istable(L, index) && count < MOST && lua_next(L, index)) {
+    if (lua_type(L, -2) == LUA_TSTRING) {
+      add(&text, "%s%s = ", count++ == 0 ? ": " : ", ", lua_tostring(L, -2));
+      add_value(L, &text);
+    } else if (lua_isinteger(L, -2)) {
+      add(&text, "%s[" LUA_INTEGER_FMT "] = ", count++ == 0 ? ": " : ", ",
+          (LUAI_UACINT)lua_tointeger(L, -2));
+      add_value(L, &text);
+    }
+    lua_pop(L, 1);
+  }
+  add(&text, count == MOST ? ", ...)" : ")");
+  lua_settop(L, top);
+  lua_pushstring(L, text.bytes);
+}
+
+/* Whether luaL_tolstring says more of the value than its type and its address. */
+static int has_text(lua_State *L, int index) {
+  switch (lua_type(L, index)) {
+    case LUA_TSTRING: case LUA_TNUMBER: case LUA_TBOOLEAN: case LUA_TNIL: return 1;
+    default:
+      if (luaL_getmetafield(L, index, "__tostring") == LUA_TNIL) return 0;
+      lua_pop(L, 1);
+      return 1;
+  }
+}
 
 /* Prints the error value at index 1. Protected, as the value may have any __tostring. A value other
    than nil at index 2 means that __tostring is not called. */
@@ -14,8 +86,10 @@ static int print_failure(lua_State *L) {
   luaL_Buffer text;
   lua_settop(L, 2);
   baton_lua_push_title(L, process);
-  if (lua_isnil(L, 2))
+  if (lua_isnil(L, 2) && has_text(L, 1))
     luaL_tolstring(L, 1, NULL);
+  else if (lua_isnil(L, 2))
+    describe(L, 1);
   else
     lua_pushfstring(L, "(error object is a %s value whose __tostring fails)", luaL_typename(L, 1));
   lua_replace(L, 2);

@@ -8,6 +8,8 @@
 #include "state/state.h"
 #include "lualib.h"
 
+#include <string.h>
+
 /* The renamed original. */
 LUALIB_API void baton_stock_traceback(lua_State *L, lua_State *L1, const char *msg, int level);
 
@@ -101,3 +103,48 @@ void baton_lua_open_debug(lua_State *L) {
   lua_setfield(L, -3, "getinfo");
   lua_pop(L, 2);
 }
+
+/* {======================================================
+** Errors about wrong arguments, for functions of the guest that are written in Lua
+** ======================================================= */
+
+/*
+** refuse(level, number, name, text): raises an error about an argument of the function at this
+** level, at the place that called it, as luaL_argerror does for functions in C. `level` is that of
+** `error`. The name of a method begins with a colon; its arguments count from 1 after the object,
+** which has the number 0.
+*/
+int baton_lua_refuse_argument(lua_State *L) {
+  const int level = (int)luaL_checkinteger(L, 1);
+  int number = (int)luaL_checkinteger(L, 2);
+  const char *name = luaL_checkstring(L, 3), *text = luaL_checkstring(L, 4), *hint = "";
+  const int is_method = name[0] == ':', is_object = is_method && number == 0;
+  lua_Debug called;
+  int by_colon;
+  called.namewhat = "";
+  if (lua_getstack(L, level - 1, &called)) lua_getinfo(L, "n", &called);
+  by_colon = strcmp(called.namewhat, "method") == 0;
+  name += is_method;
+  if (is_method && !by_colon) number++;
+  if (!is_method && by_colon) number--;
+  if (is_object && !by_colon) hint = "; a method is called with a colon, as in object:";
+  luaL_where(L, level);
+  if (number == 0)
+    lua_pushfstring(L, "calling '%s' on bad self (%s)", name, text);
+  else
+    lua_pushfstring(L, "bad argument #%d to '%s' (%s%s%s)", number, name, text, hint,
+        hint[0] != '\0' ? name : "");
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+/* type_given(...): the type of the first argument, as messages name it. */
+int baton_lua_type_given(lua_State *L) {
+  if (lua_isnone(L, 1))
+    lua_pushliteral(L, "no value");
+  else if (luaL_getmetafield(L, 1, "__name") != LUA_TSTRING)
+    lua_pushstring(L, lua_islightuserdata(L, 1) ? "light userdata" : luaL_typename(L, 1));
+  return 1;
+}
+
+/* }====================================================== */

@@ -41,6 +41,8 @@ static inline void baton_lua_check_memory(lua_State *L) {
 
 /* others_states.c */
 int baton_lua_raise_with_trace(lua_State *L);
+int baton_lua_refuse_argument(lua_State *L);
+int baton_lua_type_given(lua_State *L);
 void baton_lua_open_debug(lua_State *L);
 
 /* sealed.c */

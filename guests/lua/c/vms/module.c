@@ -37,7 +37,9 @@ static int load_workers(lua_State *L) {
 static int open_module(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", baton_vms_start_one}, {"this", this_vm},
       {"halt", halt}, {"cores", baton_vms_cores}, {"list", baton_vms_list},
-      {"is_waiting", baton_vms_is_waiting}, {"is_shared", baton_sharing_is_shared}, {NULL, NULL}};
+      {"is_waiting", baton_vms_is_waiting}, {"is_shared", baton_sharing_is_shared},
+      {"refuse", baton_lua_refuse_argument}, {"type_given", baton_lua_type_given},
+      {"raise", baton_lua_raise_with_trace}, {NULL, NULL}};
   static const char *const of_workers[] = {"map", "pool", NULL};
   lua_settop(L, 0);
   lua_newtable(L);

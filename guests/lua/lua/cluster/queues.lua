@@ -77,7 +77,7 @@ local function end_job(self, call, kind, delay, why)
   local held = held_of[self]
   if not held then
     if getmetatable(self) == Job then return nil, "over" end
-    refuse(3, 1, call, "job expected, got %s", type(self))
+    refuse(3, 0, call, "job expected, got %s", type(self))
   end
   held_of[self] = nil
   let_go(held.state, held.holder, held.number)
@@ -149,7 +149,7 @@ function methods:queue(name, options)
 end
 
 local function opened(self, call)
-  return queue_of[self] or refuse(3, 1, call, "cluster queue expected, got %s", type(self))
+  return queue_of[self] or refuse(3, 0, call, "cluster queue expected, got %s", type(self))
 end
 
 local SEND_OPTIONS = { id = rules.string, delay = rules.time, timeout = rules.time }

@@ -13,7 +13,7 @@ Table.__index = {}
 local table_of = setmetatable({}, { __mode = "k" })
 
 local function opened(self, call)
-  return table_of[self] or refuse(3, 1, call, "cluster table expected, got %s", type(self))
+  return table_of[self] or refuse(3, 0, call, "cluster table expected, got %s", type(self))
 end
 
 local function check_key(call, key)

@@ -121,6 +121,15 @@ function case.timers_want_a_time_and_a_function()
     bad(2, name, "function expected, got number", function() timed(1, 2) end)
     bad(1, name, "", function() timed(nan, print) end)
   end
+  bad(1, "every", "at least 1e%-0?9 seconds expected, got 1e%-10", function()
+    process.every(1e-10, print)
+  end)
+  bad(1, "every", "at least .* got 0", function() process.every(0, print) end)
+  bad(1, "every", "at most 9e9 seconds expected, got inf", function()
+    process.every(math.huge, print)
+  end)
+  process.after(math.huge, print):cancel() -- as sleep: it never fires
+  process.after(9.1e9, print):cancel()
   local timer = process.after(1000, print)
   local cancel = timer.cancel
   bad(1, "cancel", "expected, got number", function() cancel(1) end)

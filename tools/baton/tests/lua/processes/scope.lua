@@ -168,22 +168,42 @@ function case.nothing_is_spawned_after_the_end_or_a_failure()
 end
 
 function case.wrong_arguments_are_refused()
-  check.raises("bad argument #1 to 'scope' %(function expected, got nil%)", process.scope)
+  check.raises(
+    "bad argument #1 to 'scope' %(function or table of options expected, got no value%)",
+    process.scope
+  )
+  check.raises("bad argument #2 to 'scope' %(function expected, got nil%)", process.scope, {}, nil)
   process.scope(function(scope)
+    local function spawns_with(what, ...)
+      local arguments = table.pack(...)
+      check.raises("^[^:]*scope.lua:%d+: bad argument " .. what, function()
+        scope:spawn(table.unpack(arguments, 1, arguments.n))
+      end)
+    end
+    spawns_with "#1 to 'spawn' %(function expected, got no value%)"
+    spawns_with("#1 to 'spawn' %(function expected, got number%)", 1)
+    spawns_with("#2 to 'spawn' %(function expected, got no value%)", {})
+    spawns_with("#2 to 'spawn' %(function expected, got nil%)", {}, nil)
     check.raises(
-      "bad argument #1 to 'spawn' %(function expected, got number%)",
-      scope.spawn,
-      scope,
-      1
-    )
-    check.raises(
-      "bad argument #2 to 'spawn' %(function expected, got nil%)",
-      scope.spawn,
-      scope,
-      {}
+      "bad argument #2 to 'spawn' %(function expected, got number%)",
+      function() scope.spawn(scope, 1) end
     )
     check.raises("option", scope.spawn, scope, { nonsense = 1 }, for_ever)
   end)
+end
+
+-- A regression test: scope.spawn(f) said "function expected, got nil".
+function case.a_dot_in_place_of_a_colon_is_told()
+  process.scope(function(scope)
+    check.raises(
+      "bad argument #1 to 'spawn' %(scope expected, got function; .* a colon, as in object:spawn%)",
+      function() scope.spawn(print) end
+    )
+    check.raises("bad argument #1 to 'cancel' %(scope expected", function() scope.cancel() end)
+  end)
+  local s <close> = process.supervise({}, { lasting = true })
+  check.raises("bad argument #1 to 'stop' %(supervisor expected, got string; .*object:stop%)",
+    function() s.stop "x" end)
 end
 
 function case.a_scope_may_be_left_by_a_coroutine()

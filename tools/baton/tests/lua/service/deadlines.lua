@@ -154,7 +154,7 @@ function case.many_at_once_do_not_mix()
 end
 
 function case.wrong_arguments_of_timeout_are_refused()
-  check.raises("bad argument #1 to 'timeout' %(number expected, got nil%)", process.timeout)
+  check.raises("bad argument #1 to 'timeout' %(number expected, got no value%)", process.timeout)
   check.raises(
     "bad argument #1 to 'timeout' %(number expected, got string%)",
     process.timeout,
@@ -167,7 +167,17 @@ function case.wrong_arguments_of_timeout_are_refused()
     0 / 0,
     for_ever
   )
-  check.raises("bad argument #2 to 'timeout' %(function expected, got nil%)", process.timeout, 1)
+  check.raises(
+    "bad argument #2 to 'timeout' %(function expected, got no value%)",
+    process.timeout,
+    1
+  )
+  check.raises(
+    "bad argument #2 to 'timeout' %(function expected, got nil%)",
+    process.timeout,
+    1,
+    nil
+  )
   check.raises(
     "cannot wait inside process.critical",
     process.critical,
@@ -326,7 +336,7 @@ function case.wrong_options_of_a_scope_are_refused()
     for_ever
   )
   check.raises("option 'name': string expected, got number", process.scope, { name = 1 }, for_ever)
-  check.raises("bad argument #2 to 'scope' %(function expected, got nil%)", process.scope, {})
+  check.raises("bad argument #2 to 'scope' %(function expected, got no value%)", process.scope, {})
 end
 
 -- With any timing, no process stays, and the result is one of the possible ones.

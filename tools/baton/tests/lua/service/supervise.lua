@@ -343,7 +343,7 @@ end
 
 function case.wrong_descriptions_are_refused()
   local function refused(pattern, ...) check.raises(pattern, process.supervise, ...) end
-  refused("bad argument #1 to 'supervise' %(table expected, got nil%)")
+  refused("bad argument #1 to 'supervise' %(table expected, got no value%)")
   refused("bad argument #2 to 'supervise' %(table expected, got number%)", {}, 1)
   refused("list of children expected, got the key 'name'", { name = "x" })
   refused("child 1: table expected, got function", { for_ever })
@@ -384,8 +384,8 @@ function case.wrong_descriptions_are_refused()
   refused("'options' without 'children'", { { start = for_ever, options = {} } })
   local s <close> = process.supervise { { start = for_ever } }
   local why = "bad argument #1 to 'add' %(child: 'start', 'vm' or 'children' expected%)"
-  check.raises(why, s.add, s, {})
-  check.raises("bad argument #1 to 'stop' %(string expected, got nil%)", s.stop, s)
+  check.raises(why, function() s:add {} end)
+  check.raises("bad argument #1 to 'stop' %(string expected, got nil%)", function() s:stop() end)
   check.raises("supervisor expected", s.stop, {}, "x")
 end
 

@@ -42,7 +42,7 @@ function case.what_cannot_be_sent_is_named_on_the_way_there_and_back()
   local w = serving()
   check.raises("cannot send", w.call, w, "double", io.stdout)
   check.raises("cannot send", w.call, w, "file")
-  check.raises("name of a function or function expected, got nil", w.call, w)
+  check.raises("name of a function or function expected, got no value", w.call, w)
   ended(w)
 end
 

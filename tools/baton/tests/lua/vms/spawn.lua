@@ -96,8 +96,21 @@ end
 
 function case.wrong_arguments_raise()
   check.raises("name of a module or function expected, got number", vm.spawn, 1)
-  check.raises("name of a module or function expected, got nil", vm.spawn, {})
+  check.raises("name of a module or function expected, got no value", vm.spawn, {})
   check.raises("unknown option 'colour'", vm.spawn, { colour = "x" }, print)
+  check.raises("^[^:]*spawn.lua:%d+: bad argument #1 to 'spawn' %(unknown option", function()
+    vm.spawn({ colour = "x" }, print)
+  end)
+  check.raises("calling 'spawn' on bad self", function() vm:spawn(print) end)
+  local w = vm.spawn(function() require("baton.process").event():wait() end)
+  check.raises(
+    "spawn.lua:%d+: bad argument #1 to 'call' %(VM expected, got string; .*object:call%)",
+    function() w.call "f" end
+  )
+  check.raises("bad argument #1 to 'call' %(name .* got no value%)", function() w:call() end)
+  check.raises("bad argument #1 to 'join' %(VM expected, got number", function() w.join(1) end)
+  w:kill()
+  w:join()
   check.raises("option 'memory': integer expected, got string", vm.spawn, { memory = "1" }, print)
   check.raises("option 'memory': positive integer expected", vm.spawn, { memory = 0 }, print)
 end

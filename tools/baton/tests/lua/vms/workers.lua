@@ -71,8 +71,8 @@ function case.a_loop_that_is_left_ends_the_workers()
 end
 
 function case.wrong_arguments_of_a_map_raise()
-  check.raises("table expected, got nil", vm.map)
-  check.raises("function or name of a module expected, got nil", vm.map, {})
+  check.raises("table expected, got no value", vm.map)
+  check.raises("function or name of a module expected, got no value", vm.map, {})
   check.raises("unknown option 'worker'", vm.map, {}, print, { worker = 1 })
   check.raises("option 'workers': positive integer expected", vm.map, {}, print, { workers = 0 })
   check.raises("option 'chunk': integer expected, got number", vm.map, {}, print, { chunk = 1.5 })
@@ -156,7 +156,7 @@ function case.without_restart_a_dead_member_stays_dead()
 end
 
 function case.wrong_arguments_of_a_pool_raise()
-  check.raises("table expected, got nil", vm.pool)
+  check.raises("table expected, got no value", vm.pool)
   check.raises("option 'module' expected", vm.pool, {})
   check.raises("unknown option 'colour'", vm.pool, { colour = "x" })
   check.raises("option 'queue' must not be negative", vm.pool, { module = "x", queue = -1 })
