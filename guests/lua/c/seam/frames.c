@@ -298,8 +298,8 @@ static int name_in_modules(lua_State *L, lua_CFunction function, char *text, siz
   return 0;
 }
 
-/* Writes the name of the C function of a frame: that of the call, or else that of a field of a loaded
-   module. Without one, says so, and returns 0. At most `size` bytes. */
+/* Writes the name of the C function of a frame: that of the call, or else that of a field of a
+   loaded module. Without one, says so, and returns 0. At most `size` bytes. */
 int baton_lua_name_frame(lua_State *L, CallInfo *ci, char *text, size_t size) {
   const lua_CFunction function = baton_lua_function_of(ci);
   lua_Debug ar;
