@@ -312,6 +312,15 @@ fn texts_that_share_a_buffer_are_made_one_at_a_time() {
 }
 
 #[test]
+fn a_function_that_openssl_calls_in_a_handshake_may_err() {
+    if is_installed("openssl", "lua-luaossl") && is_installed("cqueues", "lua-cqueues") {
+        let outcome = baton().script("foreign/tls_callback.lua").run();
+        outcome.succeeds().without_panic();
+        assert_eq!(outcome.stdout, "sound\n", "{outcome}");
+    }
+}
+
+#[test]
 fn streams_are_packed_beside_other_processes() {
     if is_installed("zlib", "lua-zlib") {
         overlaps("streams", |run| run);

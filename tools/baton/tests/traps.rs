@@ -3,7 +3,7 @@
 
 mod harness;
 
-use harness::{Outcome, baton};
+use harness::{Outcome, assert_all_cases_named, baton};
 
 fn runs(code: &str) -> Outcome {
     let outcome = baton()
@@ -439,6 +439,41 @@ fn a_call_on_the_state_of_another_process_may_raise() {
          assert(result == 'whole')
          print 'sound'",
     );
+}
+
+/// Runs a case of foreign/stored_states.lua. Nothing but one warning may be on stderr.
+fn stored_state(name: &str) {
+    let script = baton().script("foreign/stored_states.lua").arg(name);
+    let outcome = script.run();
+    outcome.succeeds();
+    assert!(
+        outcome.stdout.ends_with(&format!("passed {name}\n")),
+        "the case did not come to its end\n{outcome}"
+    );
+    let is_warning =
+        |line: &str| line.contains("calls on a lua_State that another process runs on");
+    assert!(
+        outcome.stderr.lines().all(is_warning) && outcome.stderr.lines().count() <= 1,
+        "the case wrote to stderr\n{outcome}"
+    );
+}
+
+const STORED_STATES: [&str; 7] = [
+    "of_the_main_process",
+    "of_another_process",
+    "of_a_coroutine_that_another_process_runs",
+    "of_a_coroutine_that_is_suspended",
+    "of_a_coroutine_that_has_not_begun",
+    "of_the_caller_itself_below_a_coroutine",
+    "a_kill_ends_a_call_and_its_caller",
+];
+
+#[test]
+fn an_error_in_a_call_on_a_stored_state_stays_on_that_state() {
+    assert_all_cases_named("foreign/stored_states.lua", &STORED_STATES);
+    for name in STORED_STATES {
+        stored_state(name);
+    }
 }
 
 #[test]

@@ -55,6 +55,11 @@ int baton_lua_is_finalizing(const struct baton_lua_vm *vm);
 LUAI_FUNC int baton_finalizer_pcall(
     lua_State *L, Pfunc func, void *u, ptrdiff_t oldtop, ptrdiff_t ef);
 
+/* marks.c. The state on which to raise the error on the top of `L`. That is `L`, or, if its handler
+   is on another C stack, the state with the innermost handler on the process's own. Moves the error
+   there. `process` is the running one, or NULL. Inside the VM. */
+lua_State *baton_lua_state_to_raise_on(struct baton_process *process, lua_State *L);
+
 /* Lua's own collector, renamed (collector.c). */
 LUAI_FUNC void baton_stock_gc_step(lua_State *L);
 LUAI_FUNC void baton_stock_changemode(lua_State *L, int mode);

@@ -151,27 +151,44 @@ static void unwind(struct baton_process *process, const void *where) {
     baton_lua_request_safepoint(process);
 }
 
+static int is_on_stack(const struct baton_process *process, const struct lua_longjmp *handler) {
+  const uintptr_t where = (uintptr_t)handler;
+  return where >= process->stack_low && where < process->stack_high;
+}
+
+/* The state with the innermost handler on the process's stack. The stack grows downwards. */
+static lua_State *state_with_handler(const struct baton_process *process) {
+  const struct baton_resumed *resumed;
+  lua_State *found = process->L;
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous) {
+    const struct lua_longjmp *handler = resumed->L->errorJmp;
+    if (is_on_stack(process, handler) && (uintptr_t)handler < (uintptr_t)found->errorJmp)
+      found = resumed->L;
+  }
+  return found;
+}
+
+lua_State *baton_lua_state_to_raise_on(struct baton_process *process, lua_State *L) {
+  lua_State *found;
+  if (process == NULL || process->stack_high == 0 || is_on_stack(process, L->errorJmp)) return L;
+  found = state_with_handler(process);
+  if (found->errorJmp == NULL || found == L) return L;
+  setobjs2s(found, found->top.p, L->top.p - 1);
+  found->top.p++;
+  L->top.p--;
+  return found;
+}
+
+/* `c` is on another process's stack if a module has stored its state, or if Lua has searched the
+   main state. */
 struct lua_longjmp *baton_lua_throw_target(lua_State *L, struct lua_longjmp *c, int yields) {
   struct baton_process *process = baton_lua_running(L);
-  uintptr_t where = (uintptr_t)c;
-  lua_State *base;
   if (process == NULL || process->stack_high == 0) return c;
   process->is_before_call = 0;
   if (l_unlikely(process->uses != NULL)) baton_lua_calls_are_cut(process, L, yields);
-  if (where >= process->stack_low && where < process->stack_high) {
-    unwind(process, c);
-    return c;
-  }
-  /* The handler is on another process's stack: Lua has searched the main state. */
-  base = process->L;
-  if (base->errorJmp == NULL) return c;
-  if (L != base) {
-    setobjs2s(base, base->top.p, L->top.p - 1);
-    base->top.p++;
-    L->top.p--;
-  }
-  unwind(process, base->errorJmp);
-  return base->errorJmp;
+  c = baton_lua_state_to_raise_on(process, L)->errorJmp;
+  if (is_on_stack(process, c)) unwind(process, c);
+  return c;
 }
 
 int baton_lua_kill_is_due(struct baton_process *process) {

@@ -60,13 +60,17 @@ LUA_API int lua_pushthread(lua_State *L) {
 /* The renamed original. */
 LUAI_FUNC l_noret baton_stock_errormsg(lua_State *L);
 
-/* Shows an error to a debugger before the message handler runs. */
+/*
+** Shows an error to a debugger before the message handler runs. A module may raise an error on a
+** state that it has stored, outside of any call there. The handlers of that state are another
+** process's, the message handler, too.
+*/
 LUAI_FUNC l_noret luaG_errormsg(lua_State *L) {
   const struct baton_debugger_hooks *debugger = baton_lua_debugger();
-  if (l_unlikely(debugger != NULL)) {
-    struct baton_process *process = baton_lua_running(L);
-    if (process != NULL && !process->in_debugger) debugger->raises(L, process);
-  }
+  struct baton_process *process = baton_lua_running(L);
+  if (l_likely(L->errorJmp != NULL)) L = baton_lua_state_to_raise_on(process, L);
+  if (l_unlikely(debugger != NULL) && process != NULL && !process->in_debugger)
+    debugger->raises(L, process);
   baton_stock_errormsg(L);
 }
 
@@ -136,58 +140,90 @@ static int belongs(struct baton_process *process, lua_State *L) {
 }
 
 /*
-** A call on a state that has another process's frames. While our frames lie above them, the process
-** cannot be switched. The call is always protected, so an error leaves that state as it was. A
-** suspended coroutine belongs to no other process: cqueues calls on it to find what it waits for.
+** A call on another state than the one that the process's code runs on, which a module has stored.
+** The call is a part of the calling process, as if the process had resumed the state. So calls in
+** it belong to that state, and so do their errors. The process can be preempted and killed in it.
+**
+** If the state has another process's frames, it is a *foreign* state. While our frames lie above
+** those, the calling process cannot be switched. A suspended coroutine belongs to no other process:
+** cqueues calls on it to find what it waits for.
 */
-static int call_on_foreign_state(
-    struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
+struct call_on_other_state {
+  struct baton_resumed record;
   struct baton_mark mark;
-  int status;
-  if (L->status != LUA_YIELD) baton_seam_hooks.warn_of_foreign_state(process);
-  baton_lua_begin_hold(process, &mark, BATON_MARK_FOREIGN_STATE);
-  status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
-  baton_lua_end_hold(process);
-  return status;
+  int is_foreign;
+};
+
+static void begin_on_other_state(
+    struct call_on_other_state *call, struct baton_process *process, lua_State *L) {
+  call->is_foreign = !belongs(process, L);
+  if (call->is_foreign) {
+    if (L->status != LUA_YIELD) baton_seam_hooks.warn_of_foreign_state(process);
+    baton_lua_begin_hold(process, &call->mark, BATON_MARK_FOREIGN_STATE);
+  }
+  baton_lua_enter(L);
+  note_resumed(process, L, &call->record);
+  baton_lua_leave(L);
 }
 
-/* A call on a state that no process runs on. It is a part of the calling process, which can be
-   switched, preempted and killed in it, as in a coroutine. */
-static int call_on_idle_state(
+/* A preempt request is passed on, and stays on the state: it may be one to the other process. */
+static void end_on_other_state(
+    struct call_on_other_state *call, struct baton_process *process, lua_State *L) {
+  baton_lua_enter(L);
+  drop_resumed(process, &call->record);
+  if (L->hookmask & BATON_HOOK_BIT && !baton_simulated)
+    baton_lua_arm(baton_lua_innermost(process));
+  baton_lua_leave(L);
+  if (call->is_foreign) baton_lua_end_hold(process);
+}
+
+/* The outermost call on a foreign state raises its error on the state of its caller: the handlers
+   below it, on the foreign state, are the other process's. */
+static l_noret raise_from_foreign_state(struct baton_process *process, lua_State *L, int status) {
+  lua_State *own = baton_lua_innermost(process);
+  lua_xmove(L, own, 1);
+  lua_lock(own);
+  /* its message handler has not seen the error; a kill passes over message handlers */
+  if (status == LUA_ERRRUN && !baton_lua_kill_is_due(process)) baton_stock_errormsg(own);
+  luaD_throw(own, status);
+}
+
+static __attribute__((noinline)) void call_on_other_state(
+    struct baton_process *process, lua_State *L, int nargs, int nresults) {
+  struct call_on_other_state call;
+  int status = LUA_OK;
+  begin_on_other_state(&call, process, L);
+  if (call.is_foreign)
+    status = baton_stock_pcallk(L, nargs, nresults, 0, 0, NULL);
+  else
+    baton_stock_callk(L, nargs, nresults, 0, NULL);
+  end_on_other_state(&call, process, L);
+  if (status != LUA_OK) raise_from_foreign_state(process, L, status);
+}
+
+static __attribute__((noinline)) int pcall_on_other_state(
     struct baton_process *process, lua_State *L, int nargs, int nresults, int errfunc) {
-  struct baton_resumed record;
+  struct call_on_other_state call;
   int status;
-  baton_lua_enter(L);
-  note_resumed(process, L, &record);
-  baton_lua_leave(L);
+  begin_on_other_state(&call, process, L);
   status = baton_stock_pcallk(L, nargs, nresults, errfunc, 0, NULL);
-  baton_lua_enter(L);
-  drop_resumed(process, &record);
-  baton_lua_resume_ends(L, process);
-  baton_lua_leave(L);
+  end_on_other_state(&call, process, L);
   return status;
 }
 
 LUA_API void lua_callk(lua_State *L, int nargs, int nresults, lua_KContext ctx, lua_KFunction k) {
   struct baton_process *process = baton_lua_running(L);
-  if (process != NULL && l_unlikely(L != baton_lua_innermost(process)) && !belongs(process, L)) {
-    int status = call_on_foreign_state(process, L, nargs, nresults, 0);
-    lua_State *own = baton_lua_innermost(process);
-    if (status == LUA_OK) return;
-    lua_xmove(L, own, 1);
-    lua_lock(own);
-    luaD_throw(own, status);
-  }
-  baton_stock_callk(L, nargs, nresults, ctx, k);
+  if (process != NULL && l_unlikely(L != baton_lua_innermost(process)))
+    call_on_other_state(process, L, nargs, nresults);
+  else
+    baton_stock_callk(L, nargs, nresults, ctx, k);
 }
 
 LUA_API int lua_pcallk(
     lua_State *L, int nargs, int nresults, int errfunc, lua_KContext ctx, lua_KFunction k) {
   struct baton_process *process = baton_lua_running(L);
-  if (process != NULL && l_unlikely(L != baton_lua_innermost(process))) {
-    if (!belongs(process, L)) return call_on_foreign_state(process, L, nargs, nresults, errfunc);
-    if (L->ci == &L->base_ci) return call_on_idle_state(process, L, nargs, nresults, errfunc);
-  }
+  if (process != NULL && l_unlikely(L != baton_lua_innermost(process)))
+    return pcall_on_other_state(process, L, nargs, nresults, errfunc);
   return baton_stock_pcallk(L, nargs, nresults, errfunc, ctx, k);
 }
 
