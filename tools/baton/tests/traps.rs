@@ -477,6 +477,43 @@ fn an_error_in_a_call_on_a_stored_state_stays_on_that_state() {
 }
 
 #[test]
+fn exceptions_of_cpp_pass_calls_on_the_main_state_and_switches() {
+    if !harness::modules::has_cpp() {
+        return harness::skip::skip("a compiler for C++", "install g++");
+    }
+    runs(
+        "local cpp = require 'exceptions'
+         local function fails(name, f, ...)
+           local ok, got = pcall(f, ...)
+           assert(not ok and got == name, got)
+         end
+         local all = {}
+         for i = 1, 8 do
+           local name = 'number ' .. i
+           all[i] = process.spawn(function()
+             local function raise() cpp.raise(name) end
+             for _ = 1, 50 do
+               fails(name, cpp.raise, name)
+               fails(name, cpp.call, raise)
+               fails(name, cpp.call, function() return (('x'):gsub('x', raise)) end)
+               fails(name, cpp.call, function() return cpp.call(raise) end)
+               assert(cpp.call(function() return name end) == name)
+               local got = cpp.while_caught(name, function()
+                 fails(name, cpp.raise, name)
+                 process.yield()
+                 fails(name, cpp.call, raise)
+               end)
+               assert(got == name, got)
+             end
+           end)
+         end
+         for i = 1, 8 do assert(all[i]:join()) end
+         assert(not pcall(error))
+         print 'sound'",
+    );
+}
+
+#[test]
 fn an_error_value_thrown_across_switches_is_not_mixed_up() {
     runs(
         "process.params.slice = 0.0002

@@ -367,6 +367,20 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   if (l_unlikely(to->errno_kept)) errno = to->saved_errno;
 }
 
+/* The runtime is among the program's symbols only if the program is linked with it. A module brings
+   it along for itself. It must stay loaded then. */
+static void *find_exception_globals(void) {
+  static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libcxxrt.so.1"};
+  static const char name[] = "__cxa_get_globals";
+  void *found = dlsym(RTLD_DEFAULT, name);
+  size_t i;
+  for (i = 0; found == NULL && i < sizeof runtimes / sizeof runtimes[0]; i++) {
+    void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (runtime != NULL) found = dlsym(runtime, name);
+  }
+  return found;
+}
+
 /*
 ** Called at the start, and after a library was loaded: it may have loaded the C++ runtime. The look
 ** for a symbol waits while another thread runs a library's constructors. So this is called where a
@@ -375,7 +389,7 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
 void baton_lua_note_exception_globals(void) {
   if (exception_globals_function() == NULL) {
     exception_globals *found;
-    *(void **)(&found) = dlsym(RTLD_DEFAULT, "__cxa_get_globals");
+    *(void **)(&found) = find_exception_globals();
     /* Relaxed: as in the load. */
     atomic_store_explicit(&noted_exception_globals, found, memory_order_relaxed);
   }

@@ -1,4 +1,5 @@
-//! Compiles the Lua modules in C under tests/modules, once, into cargo's directory for test files.
+//! Compiles the Lua modules in C and C++ under tests/modules, once, into cargo's directory for
+//! test files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,16 +21,28 @@ fn build_all() -> PathBuf {
     std::fs::create_dir_all(&target).expect("a directory for the modules can be made");
     for entry in std::fs::read_dir(sources).expect("the modules' sources are there") {
         let source = entry.expect("a directory entry can be read").path();
-        if source.extension().is_some_and(|extension| extension == "c") {
-            build(&source, &target);
+        match source.extension().and_then(|extension| extension.to_str()) {
+            Some("c") => build(&source, &target, compiler("CC", "cc")),
+            Some("cpp") if has_cpp() => build(&source, &target, compiler("CXX", "c++")),
+            _ => {}
         }
     }
     target
 }
 
+fn compiler(variable: &str, usual: &str) -> Command {
+    Command::new(std::env::var_os(variable).unwrap_or_else(|| usual.into()))
+}
+
+/// Whether there is a compiler for C++.
+pub(crate) fn has_cpp() -> bool {
+    let version = compiler("CXX", "c++").arg("--version").output();
+    version.is_ok_and(|output| output.status.success())
+}
+
 /// Compiles one module if it is missing or out of date. Several test binaries may do so at once, so
 /// the last step is a rename.
-fn build(source: &Path, target: &Path) {
+fn build(source: &Path, target: &Path, mut compiler: Command) {
     let stem = source
         .file_stem()
         .expect("a source has a name")
@@ -41,8 +54,6 @@ fn build(source: &Path, target: &Path) {
         return;
     }
     let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let mut compiler = Command::new(compiler);
     compiler
         .args(["-O2", "-shared", "-fPIC", "-Wall", "-I", INCLUDE, "-o"])
         .arg(&fresh)
