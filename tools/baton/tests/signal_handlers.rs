@@ -42,6 +42,21 @@ fn an_overflow_names_the_process_its_stack_and_the_function() {
         .complained(&overflow_report("by_recursion"));
 }
 
+/// A regression test: the report read the frame before the first one of a coroutine that was about
+/// to begin. There is none.
+#[test]
+fn an_overflow_by_nested_coroutines_is_reported() {
+    for stack_size in (64..72).map(|kibibytes| kibibytes * 1024) {
+        let program = format!(
+            "local function nest() return coroutine.wrap(nest)() end
+             process.spawn({{ name = 'nested', stack_size = {stack_size} }}, nest):join()"
+        );
+        let got = baton().process_code(&program).run();
+        got.ended_by_signal(SIGABRT)
+            .complained(" 'nested' overflowed its C stack of ");
+    }
+}
+
 /// A regression test: to learn the function's name, the report entered the VM. It omitted the name
 /// if that enter would have been slow, as here, where another process waits for the VM.
 #[test]

@@ -14,11 +14,12 @@
 
 #include "seam/guest.h"
 
+/* The base of a state was called by nobody. It has no frame before it. */
 const char *baton_lua_called_as(struct lua_State *L, struct CallInfo *ci, const char **name) {
-  return getfuncname(L, ci, name);
+  return ci != &L->base_ci ? getfuncname(L, ci, name) : NULL;
 }
 
 const char *baton_lua_called_name(struct lua_State *L, struct CallInfo *ci) {
   const char *name = NULL;
-  return getfuncname(L, ci, &name) != NULL ? name : NULL;
+  return baton_lua_called_as(L, ci, &name) != NULL ? name : NULL;
 }

@@ -138,6 +138,13 @@ static void add_function(struct text *text, lua_State *L) {
   }
 }
 
+/* The innermost state with a frame. A coroutine that is about to begin has none yet. */
+static lua_State *state_with_frames(const struct baton_process *process) {
+  const struct baton_resumed *resumed = process->resumed;
+  while (resumed != NULL && resumed->L->ci == &resumed->L->base_ci) resumed = resumed->previous;
+  return resumed != NULL ? resumed->L : process->L;
+}
+
 /* }====================================================== */
 
 /* {======================================================
@@ -157,7 +164,7 @@ void baton_lua_quit(int is_observers) {
       add(&text, " computes");
     } else {
       add(&text, " is in ");
-      add_function(&text, baton_lua_innermost(process));
+      add_function(&text, state_with_frames(process));
     }
     baton_note_running(text.bytes, text.size);
   }
@@ -185,7 +192,7 @@ int baton_lua_report_overflow(uintptr_t address) {
   add_number(&text, process->stack_high - process->stack_low, 10);
   add(&text, " bytes (stack_size) inside ");
   if (process->global != NULL)
-    add_function(&text, baton_lua_innermost(process));
+    add_function(&text, state_with_frames(process));
   else
     add(&text, "a C function");
   add(&text, "; give it more with the option stack_size of spawn\n");
