@@ -514,6 +514,27 @@ fn exceptions_of_cpp_pass_calls_on_the_main_state_and_switches() {
 }
 
 #[test]
+fn a_hook_that_a_module_sets_in_its_signal_handler_is_called_where_lua_runs() {
+    runs(
+        "local hook = require 'signal_hook'
+         local got = 0
+         hook.on_usr1(function() got = got + 1 end)
+         hook.raise()
+         for _ = 1, 1000 do end
+         assert(got == 1, 'in the main process')
+         coroutine.wrap(function() hook.raise() for _ = 1, 1000 do end end)()
+         assert(got == 2, 'in a coroutine')
+         process.spawn(function() hook.raise() for _ = 1, 1000 do end end):join()
+         assert(got == 3, 'in another process')
+         os.execute('kill -USR1 ' .. hook.pid())
+         for _ = 1, 1000 do end
+         assert(got == 4, 'while no process ran')
+         print 'sound'",
+    )
+    .quietly();
+}
+
+#[test]
 fn an_error_value_thrown_across_switches_is_not_mixed_up() {
     runs(
         "process.params.slice = 0.0002

@@ -40,6 +40,7 @@ static int open_on_permanent_state(lua_State *L) {
   lua_rotate(L, 1, 2);
   lua_xmove(L, permanent, arguments + 1);
   permanent->nCcalls = getCcalls(L);
+  permanent->base_ci.callstatus |= BATON_BASE_IS_PERMANENT;
   status = lua_pcall(permanent, arguments, LUA_MULTRET, 0);
   if (status != LUA_OK) {
     lua_xmove(permanent, L, 1);

@@ -67,6 +67,7 @@ void baton_lua_set_interruptible(int on) {
 void baton_lua_signalled(struct baton_lua_vm *vm) {
   struct baton_process *target = baton_lua_interrupt_target(vm);
   baton_lua_deliver_signals(vm);
+  baton_lua_set_wanted_hook(vm);
   if (!interrupt_wanted || target == NULL) return;
   interrupt_wanted = 0;
   target->interrupted = 1;

@@ -32,6 +32,9 @@ void baton_note_call(const char *name, uint64_t nanoseconds);
    run meanwhile. Outside the VM before and after. */
 void baton_lua_offload_load(void);
 
+/* Sets a hook that was left for later, if there is one. Inside the program's VM. */
+void baton_lua_set_wanted_hook(struct baton_lua_vm *vm);
+
 /* Whether a module in C is loaded that may keep the address of a Lua thread. */
 int baton_lua_modules_keep_threads(void);
 
@@ -150,6 +153,14 @@ void baton_lua_preempt(void);
 void baton_lua_have_signals_for(struct baton_lua_vm *vm);
 /* Requests a safepoint of the program's VM. The next one calls baton_lua_signalled. */
 void baton_lua_ask_for_safepoint(void);
+/* The state for a hook that is being set on `L`; NULL: it will be set later. */
+lua_State *baton_lua_state_to_hook(lua_State *L, lua_Hook hook, int mask, int count);
+/* A hook that was left for later. Returns 0 if there is none. */
+struct baton_wanted_hook {
+  lua_Hook hook;
+  int mask, count;
+};
+int baton_lua_take_wanted_hook(struct baton_wanted_hook *hook);
 /* Sets whether SIGINT is only for a command, while the main process runs one. Not in a handler. */
 void baton_lua_give_interrupts_to_command(int has);
 int baton_lua_command_has_interrupts(void);

@@ -81,6 +81,10 @@ LUA_API void baton_stock_close(lua_State *L);
    resumer. Inside the VM. */
 void baton_lua_resume_ends(lua_State *L, struct baton_process *process);
 
+/* A bit of the `callstatus` of a state's base that Lua does not use. The state is permanent: a
+   module in C was opened on it, and it is never collected. */
+#define BATON_BASE_IS_PERMANENT (1 << 15)
+
 /* The C function of a frame, or NULL for a Lua function. */
 static inline lua_CFunction baton_lua_function_of(const CallInfo *ci) {
   const TValue *function = s2v(ci->func.p);

@@ -60,6 +60,45 @@ void baton_lua_ask_for_safepoint(void) {
 /* }====================================================== */
 
 /* {======================================================
+** Hooks
+** ======================================================= */
+
+/*
+** A module in C keeps the state on which it was opened, and its signal handler sets a hook there.
+** In stock Lua that state is the main one, and the hook is called soon. Here it is a permanent
+** state, on which nothing runs. So the hook is set where Lua runs: on the state of this thread's
+** process. A thread without a process leaves the hook to the next safepoint of the program's VM.
+*/
+static struct baton_wanted_hook wanted_hook;
+static int hook_is_wanted;
+
+lua_State *baton_lua_state_to_hook(lua_State *L, lua_Hook hook, int mask, int count) {
+  const struct baton_process *process = baton_gate_process();
+  if (hook == NULL || mask == 0 || !(L->base_ci.callstatus & BATON_BASE_IS_PERMANENT)) return L;
+  if (process != NULL && process->global == L->l_G) return baton_lua_innermost(process);
+  if (program == NULL || program->global != L->l_G) return L;
+  wanted_hook.hook = hook;
+  wanted_hook.mask = mask;
+  wanted_hook.count = count;
+  /* Release: pairs with the exchange in `baton_lua_take_wanted_hook`. */
+  __atomic_fetch_or(&hook_is_wanted, 1, __ATOMIC_RELEASE);
+  baton_lua_ask_for_safepoint();
+  return NULL;
+}
+
+int baton_lua_take_wanted_hook(struct baton_wanted_hook *hook) {
+  int wanted = 1;
+  /* Acquire: pairs with the store in `baton_lua_state_to_hook`. Relaxed: there is no hook. */
+  if (!__atomic_compare_exchange_n(
+          &hook_is_wanted, &wanted, 0, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    return 0;
+  *hook = wanted_hook;
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** Interrupts
 ** ======================================================= */
 

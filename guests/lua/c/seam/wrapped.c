@@ -380,12 +380,26 @@ LUA_API int lua_closethread(lua_State *L, lua_State *from) {
 
 LUA_API int lua_resetthread(lua_State *L) { return lua_closethread(L, NULL); }
 
-/* A simulated run counts every instruction, whatever hooks there are. A debugger traces on. */
+/* A simulated run counts every instruction, whatever hooks there are. A debugger traces on. Modules
+   call this in signal handlers. */
 LUA_API void lua_sethook(lua_State *L, lua_Hook func, int mask, int count) {
-  const int traced = L->hookmask & BATON_DEBUG_BIT;
+  int traced;
+  L = baton_lua_state_to_hook(L, func, mask, count);
+  if (L == NULL) return;
+  traced = L->hookmask & BATON_DEBUG_BIT;
   baton_stock_sethook(L, func, mask, count);
   L->hookmask |= traced;
   if (baton_simulated) L->hookmask |= BATON_HOOK_BIT;
+}
+
+/* If the VM was idle, no process runs on this thread. Then the main process gets the hook. */
+void baton_lua_set_wanted_hook(struct baton_lua_vm *vm) {
+  const struct baton_process *process = baton_gate_process();
+  struct baton_wanted_hook wanted;
+  if (!baton_lua_take_wanted_hook(&wanted)) return;
+  if (process == NULL) process = vm->main_process;
+  if (process != NULL && process->global != NULL)
+    lua_sethook(baton_lua_innermost(process), wanted.hook, wanted.mask, wanted.count);
 }
 
 /* Warn functions call this while the state is locked. */
