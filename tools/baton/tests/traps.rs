@@ -535,6 +535,25 @@ fn a_hook_that_a_module_sets_in_its_signal_handler_is_called_where_lua_runs() {
 }
 
 #[test]
+fn a_traceback_in_a_callback_of_a_module_goes_on_with_the_call_of_the_module() {
+    let outcome = runs(
+        "local stored = require 'stored_state'
+         local function inner() return debug.traceback('here') end
+         local function outer() return (stored.call_at_load(inner)) end
+         print(outer())
+         print 'sound'",
+    );
+    let frames = [
+        "'stored_state.call_at_load'",
+        "in local 'outer'",
+        "in main chunk",
+    ];
+    for frame in frames {
+        assert!(outcome.stdout.contains(frame), "without {frame}\n{outcome}");
+    }
+}
+
+#[test]
 fn an_error_value_thrown_across_switches_is_not_mixed_up() {
     runs(
         "process.params.slice = 0.0002

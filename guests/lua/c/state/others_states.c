@@ -68,6 +68,27 @@ static int push_trace_of_error(lua_State *L, const lua_State *other) {
   return is_there;
 }
 
+/* A module's callbacks run on the permanent state on which the module was opened, as parts of the
+   process that calls the module. Returns the state of that call, or NULL. */
+static lua_State *caller_of_permanent(lua_State *L1) {
+  const struct baton_process *process = baton_lua_running(L1);
+  const struct baton_resumed *resumed;
+  if (process == NULL || !(L1->base_ci.callstatus & BATON_BASE_IS_PERMANENT)) return NULL;
+  for (resumed = process->resumed; resumed != NULL; resumed = resumed->previous)
+    if (resumed->L == L1) return resumed->previous != NULL ? resumed->previous->L : process->L;
+  return NULL;
+}
+
+/* Adds the frames of a state to the traceback on the top of `L`. */
+static void add_frames_of(lua_State *L, lua_State *L1) {
+  static const char title[] = "stack traceback:";
+  luaL_checkstack(L, LUA_MINSTACK, "traceback");
+  baton_stock_traceback(L, L1, NULL, 0);
+  lua_pushstring(L, lua_tostring(L, -1) + sizeof title - 1);
+  lua_remove(L, -2);
+  lua_concat(L, 2);
+}
+
 LUALIB_API void luaL_traceback(lua_State *L, lua_State *L1, const char *msg, int level) {
   struct inspection inspection;
   begin_inspection(L, L1, &inspection);
@@ -78,6 +99,7 @@ LUALIB_API void luaL_traceback(lua_State *L, lua_State *L1, const char *msg, int
     lua_insert(L, -2);
     lua_concat(L, 3);
   }
+  while ((L1 = caller_of_permanent(L1)) != NULL) add_frames_of(L, L1);
   end_inspection(L, &inspection);
 }
 
