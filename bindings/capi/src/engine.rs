@@ -21,6 +21,11 @@
 //! All of them but the third are made by the VM's owner, inside. The third is made under the VM's
 //! mutex while nobody is inside, and the next owner comes after it by that mutex. So the mutex
 //! orders them, and all accesses are relaxed.
+//!
+//! Rejected: to put the state away on the monitor's thread, within `retake_policy`. The guest would
+//! be called on a thread that never runs its VM, where what it keeps per thread is not there. The
+//! core does not do all this for every guest, since the Lua guest keeps errno with a process, and
+//! that of a call is on the thread of the call.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
