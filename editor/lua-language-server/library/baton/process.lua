@@ -213,11 +213,12 @@ function process.sleep_until(time) end
 --- - `"concurrent"`: all;
 --- - `"object"`: calls about different userdata;
 --- - `"serial"`: none, but other processes run meanwhile;
---- - `"exclusive"`: none, and no other process runs. This is the policy of unknown modules.
+--- - `"exclusive"`: none, and no other process runs. This is the policy of unknown modules;
+--- - `"loop"`: the same, but for an event loop: while one of its callbacks waits, all may.
 ---
 ---The module may be loaded already, or not yet.
 ---@param module string its name for `require`, at most 63 bytes
----@param policy "object" | "concurrent" | "serial" | "exclusive"
+---@param policy "object" | "concurrent" | "serial" | "exclusive" | "loop"
 function process.concurrent(module, policy) end
 
 ---Returns the seconds of a clock that never goes back. Only differences have a meaning.
