@@ -509,7 +509,8 @@ BATON_ANY_THREAD const struct baton_turn *baton_turn_new(const char *name);
 /* Takes it, if no VM has it. Returns whether it did. */
 BATON_ANY_THREAD int baton_turn_try(const struct baton_turn *turn);
 /* Waits for it. Returns a baton_reason: the calling process has it if that is BATON_DONE. */
-BATON_INSIDE uint32_t baton_turn_take(const baton_vm *vm, const struct baton_turn *turn);
+BATON_INSIDE uint32_t baton_turn_take(
+    const baton_vm *vm, const struct baton_turn *turn, baton_timeout timeout);
 /* In a simulated run, a pause for a thread that calls baton_turn_try again and again: time passes,
    and other VMs go on. */
 BATON_INSIDE void baton_turn_pause(const baton_vm *vm, uint64_t nanoseconds);

@@ -141,6 +141,25 @@ fn a_call_that_keeps_another_process_waiting_for_a_second_is_named() {
 }
 
 #[test]
+fn a_vm_that_waits_for_another_one_s_call_for_a_second_says_so() {
+    baton()
+        .process_code(
+            "local module, vm = require 'calls_back', require 'baton.vm'
+             vm.spawn(function() end):join() -- from now on, calls have turns
+             local p = process.spawn(function()
+               module.new():each(1, function() process.sleep(1.3) end)
+             end)
+             require 'check'.becomes(p, 'sleeping')
+             print(vm.spawn(function() require 'calls_back'.touch() end):join())
+             print(p:join())",
+        )
+        .run()
+        .succeeds()
+        .wrote("true\ntrue\n")
+        .complained("has waited for a second to call the module 'calls_back'");
+}
+
+#[test]
 fn a_module_is_declared_before_it_is_loaded() {
     baton()
         .process_code(&format!(

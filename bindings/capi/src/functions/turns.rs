@@ -1,6 +1,6 @@
 //! Turns: one VM at a time calls into a C module whose calls may not overlap.
 
-use baton_core::sched::Deadline;
+use super::deadline;
 use baton_core::shared::SharedChannel;
 use baton_core::shared::channel::{Message, Received, Sent};
 use baton_core::vm::{Inside, Sleeper, Vm, wake_from_outside};
@@ -49,10 +49,10 @@ extern "C" fn baton_turn_try(turn: &Turn) -> c_int {
 /// Waits for the turn. Returns why the wait ended: the process has the turn if it is `Done`.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_turn_take(vm: &Vm, turn: &Turn) -> u32 {
+extern "C" fn baton_turn_take(vm: &Vm, turn: &Turn, timeout: i64) -> u32 {
     // SAFETY: the C half calls this inside the VM (`baton.h`).
     let vm = &unsafe { Inside::assume(vm) };
-    vm.receive_shared(turn, Deadline::Never).0 as u32
+    vm.receive_shared(turn, deadline(timeout)).0 as u32
 }
 
 /// In a simulated run: a pause for a thread that waits for another VM's turn to end, while its own

@@ -44,13 +44,14 @@ struct baton_built_in_policy {
 };
 
 /*
-** Whose turn it is to call into a module that only one VM may use at a time. All but the first
-** member are guarded by the turn: only the VM that has it writes them.
+** Whose turn it is to call into a module that only one VM may use at a time. The turn guards
+** `owner` and `calls`: only the VM that has it writes them.
 */
 struct baton_turns {
   const struct baton_turn *turn; /* atomic; made when it is first needed */
   const struct baton_lua_vm *owner;  /* atomic; the VM that has the turn, or NULL */
   unsigned calls;                /* calls of the owner that have not returned */
+  int was_reported;              /* atomic; that a VM has waited for a second */
 };
 
 /* What is known of one function. */

@@ -86,9 +86,31 @@ static void end(struct baton_process *process) {
   baton_turn_give(turns->turn);
 }
 
+/* Nanoseconds that a process waits before it says so. */
+#define PATIENCE 1000000000
+
+/* Reports once for each module that a process has waited for long. Inside the VM before and
+   after. */
+static void report(lua_State *L, const struct baton_process *process, struct baton_turns *turns,
+    const char *name) {
+  char title[BATON_TITLE];
+  /* Relaxed: it orders nothing. */
+  if (__atomic_exchange_n(&turns->was_reported, 1, __ATOMIC_RELAXED)) return;
+  baton_lua_title(process, title);
+  lua_unlock(L);
+  baton_lua_warn("baton: warning: %s has waited for a second to call the module '%s': another VM "
+                 "is in a call of it, and one VM at a time may be. Make such calls shorter. If "
+                 "they may overlap, say so: process.concurrent('%s', 'object') or 'concurrent'.\n",
+      title, name, name);
+  lua_lock(L);
+}
+
 /* Takes the turn. Raises an error if the process is killed meanwhile. */
-static void take(lua_State *L, struct baton_process *process, const struct baton_turn *turn) {
+static void take(lua_State *L, struct baton_process *process, struct baton_turns *turns,
+    const char *name) {
+  const struct baton_turn *turn = turn_of(turns, name);
   struct baton_wake wake = {BATON_DONE, 0, 0};
+  baton_timeout timeout = PATIENCE;
   while (!baton_turn_try(turn)) {
     if (process->vm->closing) {
       take_without_waiting(process->vm, turn);
@@ -97,10 +119,13 @@ static void take(lua_State *L, struct baton_process *process, const struct baton
     lua_unlock(L);
     baton_lua_check_may_wait(L, process);
     lua_lock(L);
-    wake.reason = baton_turn_take(process->vm->executor, turn);
+    wake.reason = baton_turn_take(process->vm->executor, turn, timeout);
     if (wake.reason == BATON_DONE) {
       if (baton_lua_pending(process) == BATON_PENDING_NOTHING) return;
       baton_turn_give(turn);
+    } else if (wake.reason == BATON_TIMED_OUT) {
+      report(L, process, turns, name);
+      timeout = BATON_FOREVER;
     }
     lua_unlock(L);
     baton_lua_after_wait(L, process, wake);
@@ -112,7 +137,7 @@ void baton_turns_begin(lua_State *L, struct baton_process *process, struct baton
     const char *name) {
   struct baton_turn_taken *taken;
   if (owner_of(turns) != process->vm) {
-    take(L, process, turn_of(turns, name));
+    take(L, process, turns, name);
     /* Relaxed: as in owner_of. */
     __atomic_store_n(&turns->owner, process->vm, __ATOMIC_RELAXED);
     turns->calls = 0;
