@@ -82,9 +82,12 @@ impl<T: Shared> SharedMutex<T> {
     /// ```
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         #[cfg(not(loom))]
-        if let Err(TryLockError::Poisoned(poisoned)) = self.mutex.try_lock() {
-            return Some(poisoned.into_inner());
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
+        #[cfg(loom)]
         self.mutex.try_lock().ok()
     }
 
@@ -94,10 +97,9 @@ impl<T: Shared> SharedMutex<T> {
     #[cfg(not(loom))]
     fn try_to_lock(&self) -> Option<MutexGuard<'_, T>> {
         for pauses in PAUSES {
-            match self.mutex.try_lock() {
-                Ok(guard) => return Some(guard),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => (0..pauses).for_each(|_| hint::spin_loop()),
+            match self.try_lock() {
+                Some(guard) => return Some(guard),
+                None => (0..pauses).for_each(|_| hint::spin_loop()),
             }
         }
         None
