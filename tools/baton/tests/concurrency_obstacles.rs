@@ -149,7 +149,9 @@ fn stacks_of_a_process_alone_takes_the_signal_back() {
     )
     .start();
     program.await_stdout("ready\n");
-    assert_has(&stacks(&program, &[]), "in local 'compute'");
+    // The first look takes the signal back, but may not wait until the process gets a CPU.
+    let mut looks = (0..50).map(|_| stacks(&program, &[]));
+    assert!(looks.any(|text| text.contains("in local 'compute'")));
     program.signal_until_it_ends("KILL");
 }
 

@@ -7,9 +7,6 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What is said of a process that keeps the VM, if the program does not say more.
-pub(in crate::inside) const KEPT: &str = "a process computes inside the VM, without a safepoint";
-
 #[derive(Args)]
 pub(super) struct StacksOptions {
     #[command(flatten)]
@@ -40,7 +37,7 @@ fn show(options: &StacksOptions, program: &mut Connection) -> Result<(), String>
     let end = program.ask("stacks", Value::Null, &mut add)?;
     if end.get("kept_inside") == Some(&Value::Bool(true)) {
         let why = end.get("why").and_then(Value::as_str);
-        return print_held(options, why.unwrap_or(KEPT));
+        return print_held(options, why.unwrap_or("a process keeps the VM"));
     }
     if options.once.json {
         return match options.group {

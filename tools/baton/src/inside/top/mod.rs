@@ -20,7 +20,6 @@ mod source;
 mod state;
 mod units;
 
-use super::stacks::KEPT;
 use super::started::{Start, Target};
 use super::{check_write, print};
 use answer::{Answer, Rates};
@@ -28,7 +27,7 @@ use clap::Args;
 use clap::builder::TypedValueParser;
 use serde_json::{Value, json};
 use source::{Source, Trouble};
-use state::{ScreenState, Sort};
+use state::{KEPT, ScreenState, Sort};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;

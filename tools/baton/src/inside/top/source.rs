@@ -1,8 +1,7 @@
 //! The connection to the program, and its answers to questions.
 
-use super::state::{News, Question};
+use super::state::{KEPT, News, Question};
 use crate::inside::attach_to;
-use crate::inside::stacks::KEPT;
 use crate::inside::started::Target;
 use baton_observe::client::{AttachError, Connection};
 use baton_observe::report::Process;

@@ -2,12 +2,14 @@
 //! a clock.
 
 use super::answer::{Answer, Rates, Row};
-use crate::inside::stacks::KEPT;
 use baton_observe::report::Process;
 use clap::ValueEnum;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::VecDeque;
 use std::time::Duration;
+
+/// What is said of a process that keeps the VM, if the program does not say more.
+pub(super) const KEPT: &str = "a process computes inside the VM, without a safepoint";
 
 /// How many rates of switches are kept for the sparkline.
 const HISTORY: usize = 200;
