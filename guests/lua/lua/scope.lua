@@ -1,7 +1,7 @@
 -- process.scope([options,] f) and process.timeout(s, f, ...): processes that do not outlive the
 -- call that spawned them.
-local process, is_killed, end_process, spawner_of, ending_of, raise = ...
-local refuse_argument, type_given = select(7, ...)
+local process, is_killed, end_process, spawner_of, ending_of, raise, refuse_argument, type_given =
+  ...
 
 local methods = {}
 local Scope = { __index = methods, __name = "scope" }
@@ -55,11 +55,6 @@ local function refuse(number, name, wanted, ...)
   refuse_argument(3, number, name, ("%s expected, got %s"):format(wanted, type_given(...)))
 end
 
-local function check_self(self, name)
-  if getmetatable(self) == Scope then return end
-  refuse_argument(3, 0, name, "scope expected, got " .. type_given(self))
-end
-
 local function why_nobody_is_taken(scope)
   if scope.is_over then return "the scope has ended" end
   return scope.cancelled and "the scope was cancelled" or "a process of the scope has failed"
@@ -76,7 +71,7 @@ end
 
 -- As process.spawn, but only the scope reports a failure.
 function methods:spawn(...)
-  check_self(self, ":spawn")
+  if getmetatable(self) ~= Scope then refuse(0, ":spawn", "scope", self) end
   local options, f, first = {}, (...), 2
   if type(f) == "table" then options, f, first = f, (select(2, ...)), 3 end
   if type(f) ~= "function" then refuse(first - 1, ":spawn", "function", select(first - 1, ...)) end
@@ -92,7 +87,7 @@ end
 -- Ends all processes of the scope. The scope's call returns nil and the reason of the first cancel.
 -- If the caller is a process of the scope, it ends here.
 function methods:cancel(reason)
-  check_self(self, ":cancel")
+  if getmetatable(self) ~= Scope then refuse(0, ":cancel", "scope", self) end
   if reason == nil then reason = "cancelled" end
   local is_first = process.critical(function()
     if self.is_over then return nil end
