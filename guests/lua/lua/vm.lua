@@ -459,8 +459,12 @@ local function load_main(main)
     main, type(result)), 0)
 end
 
--- Loads the main function and calls it, or serves calls until this VM is killed.
-local function live(life, main, ...)
+-- Loads the main function and calls it, or serves calls until this VM is killed. The listener comes
+-- first, so that a kill comes while the module is loaded, too.
+local function live(requests, life, settings, main, ...)
+  begin(settings)
+  loading = process.event()
+  start_listener(requests)
   local entry = load_main(main)
   loading:set()
   loading = nil
@@ -484,17 +488,15 @@ local function serve(requests, life, ended, id, settings, main, ...)
   local is_told = false
   local guard <close> = closing(function(err)
     if not is_told then
-      local killed = { word = "killed", reason = ending_reason or "killed" }
+      local reason = ending_reason or type(err) == "string" and err or "killed"
+      local killed = { word = "killed", reason = reason }
       life:send(err == NO_MEMORY and no_memory or killed, 0)
     end
     life:close()
   end)
   own = setmetatable({ id = id, name = settings.name, requests = requests, ended = ended }, VM)
   first = settings.first
-  begin(settings)
-  loading = process.event()
-  start_listener(requests) -- before the module is loaded, so that a kill comes then, too
-  local outcome = pack(try(live, life, main, ...))
+  local outcome = pack(try(live, requests, life, settings, main, ...))
   if loading then loading:set() end
   send_outcome(life, "done", unpack(outcome, 1, outcome.n))
   is_told = true
