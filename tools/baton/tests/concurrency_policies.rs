@@ -94,6 +94,21 @@ fn the_environment_declares_modules() {
     }
 }
 
+#[test]
+fn simulated_runs_find_no_two_calls_of_an_unknown_module_at_once() {
+    for case in [
+        "an_unknown_module_has_one_process_s_call_at_a_time_while_callbacks_wait",
+        "so_it_has_while_callbacks_are_preempted",
+        "an_object_has_one_process_s_call_at_a_time_while_callbacks_wait",
+    ] {
+        for seed in ["1", "2", "3"] {
+            let run = baton().arg("--simulate").arg(seed);
+            let outcome = run.script("foreign/callbacks.lua").arg(case).run();
+            outcome.succeeds();
+        }
+    }
+}
+
 /// A callback of the module waits until another process has called the module.
 const WAITS_FOR_A_CALL: &str = "local module = require 'calls_back'
     local entered = process.event()
