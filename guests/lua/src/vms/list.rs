@@ -152,8 +152,8 @@ pub(crate) fn ask_for_reports() {
 }
 
 /// Stops a VM wherever its processes are. Returns whether it has ended or was halted: otherwise it
-/// did not come to a safepoint within `nanoseconds`. Warns of calls that go on for ever. By a
-/// thread that is not the VM's.
+/// did not come to a safepoint within `nanoseconds`. Warns of calls that go on. By a thread that is
+/// not the VM's.
 // SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
 #[unsafe(no_mangle)]
 extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
@@ -169,31 +169,38 @@ extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
     match vm.halt(Duration::from_nanos(nanoseconds), || has_ended(id)) {
         HaltOutcome::GoesOn => return 0,
         HaltOutcome::HadEnded => {}
-        HaltOutcome::Halted => warn_of_calls_in_progress(&vm, &beside, &before),
+        HaltOutcome::Halted => warn_of_what_stays(&vm, &beside, &before),
     }
     1
 }
 
-/// What a halted VM has is freed when its last thread has ended. That waits for calls that go on.
-fn warn_of_calls_in_progress(vm: &Vm, beside: &Beside, before: &str) {
+/// What a halted VM has is freed when its last thread has ended. Warns if that is not soon: a call
+/// goes on, or the run is a simulated one, where a thread of the VM waits for its turn for ever.
+fn warn_of_what_stays(vm: &Vm, beside: &Beside, before: &str) {
     let until = Instant::now() + TO_RETURN;
     while vm.calls_in_progress() > 0 && Instant::now() < until {
         std::thread::sleep(TO_RETURN / 20);
     }
     let calls = vm.calls_in_progress();
-    if calls == 0 {
+    if calls == 0 && !vm.is_simulated() {
         return;
     }
     // Relaxed: a count for people.
     let all = ABANDONED.fetch_add(calls as u64, Ordering::Relaxed) + calls as u64;
+    let why = if calls == 0 {
+        "In a simulated run, its heap and its native threads stay.".to_owned()
+    } else {
+        format!(
+            "Calls of it have not returned: they keep its heap and their native threads ({calls} \
+             now, {all} in all VMs) until they do."
+        )
+    };
     // SAFETY: the VM keeps its record; nobody is inside.
     let bytes = unsafe { baton_lua_kept_size(beside.record as *const c_void) };
     let title = beside.title();
     write_notice(&format!(
-        "baton: warning: {title} was halted after its grace. Calls of it have not returned: they \
-         keep its heap and their native threads ({calls} now, {all} in all VMs) until they do. \
-         The heap has {bytes} bytes. Before that:\n\
-         {before}"
+        "baton: warning: {title} was halted after its grace. {why} The heap has {bytes} bytes. \
+         Before that:\n{before}"
     ));
 }
 
