@@ -135,7 +135,7 @@ impl Vm {
             return;
         };
         let gate = state.entry(owner).and_then(|entry| entry.gate);
-        if !gate.is_some_and(|gate| gate.value() & 1 == 1) {
+        if gate.is_none_or(|gate| gate.value() & 1 == 0) {
             return; // at a safepoint
         }
         let out = self.with_mutex_held(state, |inner, _| {
