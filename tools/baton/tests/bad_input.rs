@@ -126,20 +126,19 @@ fn a_mistyped_word_is_recognized() {
 fn a_variable_that_baton_does_not_know_is_told() {
     baton()
         .env("BATON_SLCIE", "0.1")
-        .env("BATON_HOME", "/")
         .env("BATON_MAX_THREADS", "70")
         .code("print(require 'baton.vm'.spawn(print, 'in another VM'):join())")
         .run()
         .succeeds()
         .wrote("in another VM\ntrue\n")
-        .complained("BATON_SLCIE, which Baton does not know: did you mean BATON_SLICE?")
-        .complained("BATON_HOME, which Baton does not know: 'baton --help' lists");
+        .complained("BATON_SLCIE, which Baton does not know: did you mean BATON_SLICE?");
     for (name, value) in [
         ("BATON_SLICE", "0.01"),
         ("BATON_CONCURRENT", "a=serial"),
         ("BATON_ATTACH", "off"),
         ("BATON_HISTORY", ""),
         ("BATON_FFI", "0"),
+        ("BATON_HOME", "/"), // somebody else's
     ] {
         baton().env(name, value).code("").run().succeeds().quietly();
     }

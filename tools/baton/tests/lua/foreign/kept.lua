@@ -7,6 +7,10 @@ local latch = require "latch"
 local process = require "baton.process"
 local case = {}
 
+-- Others may enter both modules while a callback waits.
+process.concurrent("blocker", "loop")
+process.concurrent("kept", "loop")
+
 local path_of_kept = package.searchpath("kept", package.cpath)
 ffi.cdef [[
   void kept_with_lock(void (*call)(void));
