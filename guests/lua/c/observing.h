@@ -20,9 +20,6 @@ BATON_ANY_THREAD int baton_write_trace(
 BATON_INSIDE void baton_write_flight(const baton_vm *vm, const char *why);
 /* To be called before the program ends otherwise than by the end of its main process. */
 BATON_INSIDE void baton_before_exit(const baton_vm *vm);
-/* Has a thread that runs no code of the program receive the signals of observers from now on. To be
-   called before native code is loaded, whose waits they would interrupt. */
-BATON_ANY_THREAD void baton_expect_native_code(void);
 /* Whether the signal of this siginfo_t is an observer's. */
 BATON_SIGNAL_HANDLER int baton_is_observers(const void *info);
 /* Notes a SIGQUIT: an observer's request, or a user's request of a report. */

@@ -368,7 +368,6 @@ static const luaL_Reg functions[] = {{"cdef", baton_ffi_cdef}, {"typeof", baton_
 
 int baton_lua_open_ffi(lua_State *L) {
   struct ffi_vm *vm = baton_ffi_vm(L);
-  baton_expect_native_code();
   if (vm == NULL) vm = open_vm(L);
   baton_ffi_open_types(L, type_call);
   luaL_newlib(L, functions);

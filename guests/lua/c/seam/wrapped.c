@@ -450,7 +450,6 @@ void *baton_lua_dlopen(const char *path, int flags) {
   void *library;
   if (baton_seam_hooks.keeps_no_threads == NULL || !baton_seam_hooks.keeps_no_threads(path))
     __atomic_store_n(&modules_keep_threads, 1, __ATOMIC_RELAXED);
-  baton_expect_native_code();
   baton_lua_offload_load();
   library = dlopen(path, flags);
   if (library != NULL) baton_lua_note_exception_globals();

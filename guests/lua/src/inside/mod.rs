@@ -219,16 +219,6 @@ fn require_all(access: Access, what: &str) -> Result<(), String> {
     }
 }
 
-/// Has a thread that runs no code of the program receive the signals of observers, from now on:
-/// they would interrupt waits of native code.
-// SAFETY: the only definition of this symbol, with the signature of `observing.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_expect_native_code() {
-    if let Some(vm) = VM.get() {
-        vm.start_monitor();
-    }
-}
-
 /// What an answer says of a process that keeps the VM.
 pub(crate) fn why_kept(vm: &Vm) -> String {
     match vm.obstacle_to_preemption() {
