@@ -608,12 +608,14 @@ BATON_INSIDE void baton_descriptor_closes(const baton_vm *vm, uint32_t descripto
 /* The commands that the processes of a VM run. Where the functions below take NULL in place of it,
    it means the commands that no VM runs. */
 struct baton_commands;
+/* Makes the record of a VM's commands. */
 BATON_ANY_THREAD struct baton_commands *baton_commands_new(void);
 /* `commands` is not used any more. NULL: nothing. */
 BATON_ANY_THREAD void baton_commands_free(struct baton_commands *commands);
 /* The VM has ended, and the program goes on: threads of their own wait for the commands that still
    run, so that none stays a zombie. */
 BATON_ANY_THREAD void baton_commands_abandon(const struct baton_commands *commands);
+/* Whether other threads wait for these commands. */
 BATON_ANY_THREAD int baton_commands_are_abandoned(const struct baton_commands *commands);
 /* In a fork's child: forgets the commands, as they belong to the parent. */
 BATON_INSIDE void baton_commands_forked(const struct baton_commands *commands);

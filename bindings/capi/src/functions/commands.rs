@@ -3,7 +3,7 @@
 use baton_sys::commands::{Command, Commands, open_pipe};
 use baton_sys::errno;
 use baton_sys::forking::Child;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The commands that no VM runs.
 static OF_NO_VM: Commands = Commands::new();
@@ -78,11 +78,11 @@ unsafe extern "C" fn baton_command_start(
 unsafe extern "C" fn baton_command_pipe(
     command: *const c_char,
     mode: *const c_char,
-) -> *mut libc::FILE {
+) -> *mut c_void {
     // SAFETY: the caller's condition.
     let (command, mode) = unsafe { (CStr::from_ptr(command), CStr::from_ptr(mode)) };
     match open_pipe(command, mode) {
-        Ok(file) => file.as_ptr(),
+        Ok(file) => file.as_ptr().cast(),
         Err(error) => {
             errno::set(error.raw_os_error().unwrap_or(libc::ENOMEM));
             std::ptr::null_mut()
