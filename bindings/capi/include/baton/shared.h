@@ -11,9 +11,10 @@
 typedef size_t (*baton_message_size)(const void *message);
 /* The end of a message that nobody receives: frees it. Any thread may call it. */
 typedef void (*baton_message_end)(void *message);
+/* Whoever looks for references. */
+struct baton_visitor;
 /* Calls one of the functions below for each reference of the message to a channel or a dictionary.
    Without it (NULL), objects that refer to each other by messages are never freed. */
-struct baton_visitor;
 typedef void (*baton_message_references)(const void *message, struct baton_visitor *visitor);
 /* What the messages of a channel are. */
 struct baton_message_kind {
@@ -21,7 +22,9 @@ struct baton_message_kind {
   baton_message_end end;
   baton_message_references references;
 };
+/* A channel; see below. */
 struct baton_shared_channel;
+/* A dictionary; see below. */
 struct baton_dict;
 /* The message that is visited has a reference to this channel. */
 BATON_ANY_THREAD void baton_visit_channel(

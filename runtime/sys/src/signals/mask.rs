@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::marker::PhantomData;
+use std::time::Duration;
 use std::{fmt, mem};
 
 use super::{PREEMPT_SIGNAL, ThreadHandle};
@@ -120,9 +121,22 @@ impl Drop for PreemptUnblocked {
     }
 }
 
-/// Whether a thread of this program blocks a signal; `false` if the system does not say. Allocates
-/// nothing. Reads a small file (proc(5), `/proc/pid/task/tid/status`).
+/// Whether a thread of this program blocks a signal that was sent to it, and has for some time;
+/// `false` if the system does not say. A signal's handler blocks it, too, while it runs: so what
+/// counts is a signal that waits, at each of three looks. Allocates nothing.
 pub(crate) fn is_blocked_on(thread: ThreadHandle, signal: c_int) -> bool {
+    const LOOKS: u32 = 3;
+    (0..LOOKS).all(|look| {
+        if look > 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        waits_on(thread, signal)
+    })
+}
+
+/// Whether a thread blocks a signal that was sent to it. Reads a small file (proc(5),
+/// `/proc/pid/task/tid/status`).
+fn waits_on(thread: ThreadHandle, signal: c_int) -> bool {
     if cfg!(any(baton_portable, not(target_os = "linux"))) {
         return false;
     }
@@ -135,13 +149,15 @@ pub(crate) fn is_blocked_on(thread: ThreadHandle, signal: c_int) -> bool {
     let mut status = [0; 4096];
     let read = File::open(path).and_then(|mut file| file.read(&mut status));
     let status = status.get(..read.unwrap_or(0)).unwrap_or(&[]);
-    blocked_by(status).is_some_and(|blocked| blocked & 1 << (signal - 1) != 0)
+    let has_signal =
+        |field| signals_in(status, field).is_some_and(|set| set >> (signal - 1) & 1 != 0);
+    has_signal(b"SigBlk:\t") && has_signal(b"SigPnd:\t")
 }
 
-/// The blocked signals in the text of a thread's status, a bit each.
-fn blocked_by(status: &[u8]) -> Option<u64> {
+/// The signals in a field of a thread's status, a bit each.
+fn signals_in(status: &[u8], field: &[u8]) -> Option<u64> {
     let mut lines = status.split(|&byte| byte == b'\n');
-    let digits = lines.find_map(|line| line.strip_prefix(b"SigBlk:\t"))?;
+    let digits = lines.find_map(|line| line.strip_prefix(field))?;
     u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
@@ -173,10 +189,17 @@ mod tests {
             return;
         }
         let me = ThreadHandle::current();
-        let before = SignalMask::empty().with(libc::SIGUSR2).block();
+        let signal = SignalMask::empty().with(libc::SIGUSR2);
+        let before = signal.block();
+        assert!(!is_blocked_on(me, libc::SIGUSR2), "nobody has sent it");
+        // SAFETY: the signal is blocked on this thread, which gets it.
+        unsafe { libc::raise(libc::SIGUSR2) };
         assert!(is_blocked_on(me, libc::SIGUSR2) && !is_blocked_on(me, libc::SIGUSR1));
+        let mut taken = 0;
+        // SAFETY: the set is one, and the number can be written.
+        unsafe { libc::sigwait(signal.as_set(), &raw mut taken) };
         before.set();
         assert!(!is_blocked_on(me, libc::SIGUSR2));
-        assert_eq!(blocked_by(b"Name:\ta\n"), None);
+        assert_eq!(signals_in(b"Name:\ta\n", b"SigBlk:\t"), None);
     }
 }
