@@ -14,7 +14,7 @@
 //!   +------------------------------------------+  replenish() exchanges it for a larger one
 //! ```
 //!
-//! If the second attempt fails, too, [`last_resort`] has some bytes. Only without these does the
+//! If the second attempt fails, too, `last_resort` has some bytes. Only without these does the
 //! program end.
 //!
 //! **Size.** Between two calls of [`is_short`], each collection may grow once, to twice its size.
