@@ -31,21 +31,19 @@ const BESIDE_A_FIFO: &str = "
       return result
     end\n";
 
-/// Runs a program with `check.lua` and the system's modules. `None` if `module` is not installed.
-fn with_module(module: &str, code: &str) -> Option<Outcome> {
+/// Runs a program whose callback goes on beside the opening of a FIFO. It must print `wanted`. Does
+/// nothing if `module` is not installed.
+fn goes_on_beside_a_fifo(module: &str, code: &str, wanted: &str) {
     if missing::is_module(module, "waits in its callbacks") {
-        return None;
+        return;
     }
-    Some(
-        baton()
-            .process_code(&format!("{BESIDE_A_FIFO}{code}"))
-            .run(),
-    )
+    let outcome = run_quietly(baton().process_code(&format!("{BESIDE_A_FIFO}{code}")));
+    assert_eq!(outcome.stdout, wanted);
 }
 
 #[test]
 fn a_callback_of_lpeg_opens_the_other_end_of_a_fifo_that_another_process_opens() {
-    let outcome = with_module(
+    goes_on_beside_a_fifo(
         "lpeg",
         "local lpeg = require 'lpeg'
          print(beside_a_fifo(function()
@@ -55,16 +53,13 @@ fn a_callback_of_lpeg_opens_the_other_end_of_a_fifo_that_another_process_opens()
            end)
            return pattern:match 'x'
          end))",
+        "2\n",
     );
-    if let Some(outcome) = outcome {
-        outcome.succeeds().quietly();
-        assert_eq!(outcome.stdout, "2\n");
-    }
 }
 
 #[test]
 fn a_callback_of_luv_opens_the_other_end_of_a_fifo_that_another_process_opens() {
-    let outcome = with_module(
+    goes_on_beside_a_fifo(
         "luv",
         "local uv = require 'luv'
          print(beside_a_fifo(function()
@@ -77,16 +72,13 @@ fn a_callback_of_luv_opens_the_other_end_of_a_fifo_that_another_process_opens() 
            uv.run()
            return result
          end))",
+        "called\n",
     );
-    if let Some(outcome) = outcome {
-        outcome.succeeds().quietly();
-        assert_eq!(outcome.stdout, "called\n");
-    }
 }
 
 #[test]
 fn a_callback_of_expat_opens_the_other_end_of_a_fifo_that_another_process_opens() {
-    let outcome = with_module(
+    goes_on_beside_a_fifo(
         "lxp",
         "local lxp = require 'lxp'
          print(beside_a_fifo(function()
@@ -101,11 +93,8 @@ fn a_callback_of_expat_opens_the_other_end_of_a_fifo_that_another_process_opens(
            parser:close()
            return seen
          end))",
+        "root\n",
     );
-    if let Some(outcome) = outcome {
-        outcome.succeeds().quietly();
-        assert_eq!(outcome.stdout, "root\n");
-    }
 }
 
 /// The directory of what the tests of this file compile.
@@ -243,6 +232,7 @@ fn exceptions_that_are_handled_beneath_callbacks_stay_those_of_their_process() {
     }
     let code = format!(
         "package.cpath = '{}/?.so;' .. package.cpath
+         process.concurrent('handler', 'loop')
          local handle = require 'handler'
          local all = {{}}
          for i = 1, 10 do

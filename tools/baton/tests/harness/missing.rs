@@ -20,6 +20,7 @@ const MODULES: Packages = &[
     ("cqueues", "lua-cqueues"),
     ("lfs", "lua-filesystem"),
     ("lpeg", "lua-lpeg"),
+    ("lxp", "lua-expat"),
     ("luasql.postgres", "lua-sql-postgres"),
     ("luasql.sqlite3", "lua-sql-sqlite3"),
     ("luv", "lua-luv"),
