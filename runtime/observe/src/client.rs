@@ -587,6 +587,6 @@ mod tests {
         let Err(AttachError::NotReady(why)) = result else {
             panic!("it does not answer");
         };
-        assert!(why.contains("no program of Baton"), "{why}");
+        assert!(why.contains("does not run Baton"), "{why}");
     }
 }
