@@ -5,7 +5,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#if !defined(__APPLE__)
+#include <link.h>
+#endif
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 /* The renamed originals. */
 LUAI_FUNC int baton_stock_traceexec(lua_State *L, const Instruction *pc);
@@ -367,17 +373,33 @@ void baton_lua_switched(struct baton_process *from, struct baton_process *to) {
   if (l_unlikely(to->errno_kept)) errno = to->saved_errno;
 }
 
+#if !defined(__APPLE__)
+/* Copies the path of a loaded library if it is a C++ runtime: `path` has room for PATH_MAX. */
+static int is_cxx_runtime(struct dl_phdr_info *library, size_t size, void *path) {
+  static const char *const names[] = {"/libstdc++.so", "/libc++abi.so", "/libcxxrt.so"};
+  size_t i;
+  (void)size;
+  for (i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strstr(library->dlpi_name, names[i]) != NULL) {
+      snprintf(path, PATH_MAX, "%s", library->dlpi_name);
+      return 1;
+    }
+  return 0;
+}
+#endif
+
 /* The runtime is among the program's symbols only if the program is linked with it. A module brings
    it along for itself. It must stay loaded then. */
 static void *find_exception_globals(void) {
-  static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libcxxrt.so.1"};
   static const char name[] = "__cxa_get_globals";
   void *found = dlsym(RTLD_DEFAULT, name);
-  size_t i;
-  for (i = 0; found == NULL && i < sizeof runtimes / sizeof runtimes[0]; i++) {
-    void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+#if !defined(__APPLE__)
+  char path[PATH_MAX];
+  if (found == NULL && dl_iterate_phdr(is_cxx_runtime, path)) {
+    void *runtime = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     if (runtime != NULL) found = dlsym(runtime, name);
   }
+#endif
   return found;
 }
 
