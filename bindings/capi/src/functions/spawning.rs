@@ -1,8 +1,8 @@
 //! Making processes, and the options for that.
 
 use super::{gate, threads, write_message};
-use baton_core::sched::{Priority, SpawnOptions};
-use baton_core::vm::{Spawned, Vm};
+use baton_core::sched::{Priority, ProcessId, SpawnOptions};
+use baton_core::vm::{Inside, Spawned, Vm};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::offset_of;
 
@@ -42,15 +42,15 @@ impl CSpawn {
                 "options of {size} bytes; expected `size` to be sizeof(struct baton_spawn_options)"
             ));
         }
+        if size >= size_of::<CSpawn>() {
+            // SAFETY: the caller's condition.
+            return Ok(unsafe { options.read() });
+        }
         // SAFETY: all zero are options.
         let mut copy: CSpawn = unsafe { std::mem::zeroed() };
         // SAFETY: both are as large as that, by the caller's condition.
         unsafe {
-            std::ptr::copy_nonoverlapping(
-                options.cast::<u8>(),
-                (&raw mut copy).cast::<u8>(),
-                size.min(size_of::<CSpawn>()),
-            );
+            std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut copy).cast::<u8>(), size);
         }
         Ok(copy)
     }
@@ -67,6 +67,16 @@ impl CSpawn {
         let name = unsafe { CStr::from_ptr(self.name) }.to_string_lossy();
         name[..name.floor_char_boundary(NAME_SIZE)].to_owned()
     }
+}
+
+/// Names a process. Few have a name in their options: Lua knows the names of its own.
+///
+/// # Safety
+/// As for [`CSpawn::name`].
+#[cold]
+unsafe fn name_process(vm: &Inside<'_>, pid: ProcessId, asked: &CSpawn) {
+    // SAFETY: the caller's condition.
+    vm.name_process(pid, &unsafe { asked.name() });
 }
 
 /// What the scheduler is told of a process. Its priority is `inherited` unless another one is
@@ -121,8 +131,10 @@ unsafe extern "C" fn baton_spawn(
             })
         });
         let pid = threads::spawn(vm, &asked.thread, options, stack_size, when)?;
-        // SAFETY: the caller's condition.
-        vm.name_process(pid, &unsafe { asked.name() });
+        if !asked.name.is_null() {
+            // SAFETY: the caller's condition.
+            unsafe { name_process(vm, pid, &asked) };
+        }
         Ok(pid)
     });
     match spawned {

@@ -67,6 +67,7 @@ static void pace_collector(lua_State *L, struct baton_lua_vm *vm) {
 /* Whether the chunk is one of ours. These spawn processes for their callers. */
 static int is_ours(TString *source) {
   const char *name = getstr(source);
+  if (l_likely(name[0] != '=')) return 0;
   return strncmp(name, "=process.", 9) == 0 || strncmp(name, "=baton.", 7) == 0;
 }
 
@@ -244,7 +245,7 @@ static int enlist(lua_State *L, struct baton_process *process,
 struct baton_process *baton_lua_new_process(
     lua_State *L, struct baton_lua_vm *vm, struct baton_spawn_options *options) {
   char message[BATON_MESSAGE];
-  int values = lua_gettop(L);
+  int values = lua_gettop(L), again = 0;
   struct baton_process *process;
   baton_lua_check_memory_for_object(L, vm, 0);
   process = lua_newuserdatauv(L, sizeof *process, BATON_UV_COUNT);
@@ -266,9 +267,10 @@ struct baton_process *baton_lua_new_process(
   pace_collector(L, vm);
   options->size = sizeof *options;
   options->user_data = (uintptr_t)process;
-  if (!enlist(L, process, options, message) && baton_lua_memory_is_short()) {
+  while (l_unlikely(!enlist(L, process, options, message)) && !again) {
+    if (!baton_lua_memory_is_short()) break;
     baton_lua_free_memory(L); /* there was no stack */
-    enlist(L, process, options, message);
+    again = 1;
   }
   if (process->sched_id == 0) {
     lua_pop(L, 1);
@@ -332,7 +334,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
 
 /* Ends the record's life. Called last by the process, inside the VM. */
 void baton_lua_end_record(struct baton_process *process) {
-  baton_lua_forget_uses(process);
+  if (l_unlikely(process->uses != NULL)) baton_lua_forget_uses(process);
   end_thread(process);
   process->last = baton_end(process->vm->executor);
   process->sched_id = 0;

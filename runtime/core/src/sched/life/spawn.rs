@@ -142,7 +142,7 @@ impl<C> Scheduler<C> {
             Phase::Prepared => self.discard_prepared(index),
             _ => return false,
         }
-        self.set_process_name(pid, "");
+        self.forget_process_name(pid);
         self.census[Phase::Dead as usize] -= 1;
         self.payloads[index as usize] = C::default();
         self.processes.release(index);

@@ -29,9 +29,17 @@ impl<C> Scheduler<C> {
 
     /// Names a process, until it is forgotten. An empty name removes the name.
     pub fn set_process_name(&mut self, pid: ProcessId, name: &str) {
-        if !name.is_empty() {
+        if name.is_empty() {
+            self.forget_process_name(pid);
+        } else {
             self.process_names.insert(pid, name.into());
-        } else if !self.process_names.is_empty() {
+        }
+    }
+
+    /// Removes the name of a process. Costs one comparison while no process has a name here.
+    #[inline]
+    pub(in crate::sched) fn forget_process_name(&mut self, pid: ProcessId) {
+        if !self.process_names.is_empty() {
             self.process_names.remove(&pid);
         }
     }

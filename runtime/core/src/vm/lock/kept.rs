@@ -56,11 +56,14 @@ impl Vm {
     }
 
     /// Whether the owner's thread is kept for another process than `pid`.
-    #[inline]
+    #[inline(always)]
     pub(in crate::vm) fn is_kept_from(&self, inner: &Inner, pid: ProcessId) -> bool {
-        inner.sched.has_pinned()
-            && inner.sched.is_used_by_others(inner.carrier, pid)
-            && self.may_be_kept(inner.carrier)
+        inner.sched.has_pinned() && self.has_frames_of_others(inner, pid)
+    }
+
+    #[cold]
+    fn has_frames_of_others(&self, inner: &Inner, pid: ProcessId) -> bool {
+        inner.sched.is_used_by_others(inner.carrier, pid) && self.may_be_kept(inner.carrier)
     }
 
     /// Notes on which carrier a process has foreign frames; `None`: it has none.

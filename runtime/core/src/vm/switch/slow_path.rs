@@ -363,7 +363,7 @@ impl Inside<'_> {
             if inner.tracer.is_some() {
                 inner.trace_end(me, self.guest.wording());
             }
-            let had_foreign_frames = inner.sched.pinned(me).is_some();
+            let had_foreign_frames = inner.sched.has_pinned() && inner.sched.pinned(me).is_some();
             inner.sched.exit_current();
             if had_foreign_frames {
                 inner.settle_homebody();
