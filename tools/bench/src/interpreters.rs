@@ -73,7 +73,7 @@ pub(crate) fn take_settings_away(command: &mut Command) {
 /// The paths of the interpreters on the command line. The comments are the text of `--help`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Paths {
-    /// The `baton` to measure [default: the release build of this tree]
+    /// The `baton` to measure [default: the build of this tree with the profile dist]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) baton: Option<PathBuf>,
 
@@ -91,15 +91,15 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Our release build: the given one, or `baton` in the release directory of this program's
-    /// tree.
+    /// The given `baton`, or the one that is built as it is published, in this program's tree.
     pub(crate) fn baton(&self) -> Result<Interpreter> {
         let path = match &self.baton {
             Some(path) => path.clone(),
-            None => release_neighbour()?,
+            None => published()?,
         };
-        Interpreter::find("baton", path)
-            .context("build it with `cargo build --release`, or name another with --baton PATH")
+        Interpreter::find("baton", path).context(
+            "build it: `cargo build --profile dist -p baton`, or name another with --baton PATH",
+        )
     }
 
     /// Stock Lua from the same sources as ours, which is built along with this program.
@@ -116,16 +116,16 @@ impl Paths {
     }
 }
 
-fn release_neighbour() -> Result<PathBuf> {
-    Ok(target_directory()?.join("release").join("baton"))
+fn published() -> Result<PathBuf> {
+    Ok(target_directory()?.join("dist").join("baton"))
 }
 
 /// Cargo's directory for build output, which contains this program.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     let own = env::current_exe().context("cannot find this program's own executable")?;
     let profile = |directory: &&Path| {
-        let name = directory.file_name();
-        name == Some(OsStr::new("release")) || name == Some(OsStr::new("debug"))
+        let name = directory.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| ["debug", "release", "dist"].contains(&name))
     };
     let target = own.ancestors().find(profile).and_then(Path::parent);
     let target =
@@ -145,6 +145,6 @@ mod tests {
             "{}",
             target.display()
         );
-        assert!(release_neighbour().unwrap().ends_with("release/baton"));
+        assert!(published().unwrap().ends_with("dist/baton"));
     }
 }

@@ -73,8 +73,11 @@ enum File {
 }
 
 impl Document {
-    /// Prints notes, tables and verdicts.
+    /// Prints which build of Baton was measured, notes, tables and verdicts.
     pub(crate) fn print(&self) -> Result<()> {
+        for arm in self.report.arms.iter().filter(|arm| arm.name == "baton") {
+            output::print(&format!("baton is {}\n", arm.path))?;
+        }
         for note in &self.report.notes {
             output::print(&format!("{note}\n"))?;
         }
@@ -150,7 +153,7 @@ pub(crate) fn sample_document() -> Document {
             arms: vec![Found {
                 name: "baton".to_string(),
                 version: "Lua 5.4".to_string(),
-                path: "target/release/baton".to_string(),
+                path: "target/dist/baton".to_string(),
             }],
             notes: vec!["a note".to_string()],
             tables: vec![table],

@@ -25,8 +25,9 @@ fn baton() -> &'static Path {
             .args(["build", "--quiet", "--workspace", "--bin", "baton"])
             .arg("--target-dir")
             .arg(target);
-        if profile.ends_with("release") {
-            build.arg("--release");
+        if !profile.ends_with("debug") {
+            let name = profile.file_name().expect("the directory of a profile");
+            build.arg("--profile").arg(name);
         }
         let status = build.status().expect("cargo to start");
         assert!(status.success(), "baton was not built: {status}");
@@ -335,7 +336,7 @@ fn an_error_is_one_line_that_names_the_cause() {
         .expect("the program to start");
     let said = text(&output.stderr);
     assert!(
-        said.contains("/nonexistent/baton") && said.contains("cargo build --release"),
+        said.contains("/nonexistent/baton") && said.contains("cargo build --profile dist"),
         "{said}"
     );
 }

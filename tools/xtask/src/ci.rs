@@ -82,9 +82,7 @@ fn loom(steps: &mut Steps) {
                 for arguments in invocations {
                     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
                     let mut command = cargo_with_flags(&words, "--cfg loom", "loom");
-                    command
-                        .env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS)
-                        .env("CARGO_PROFILE_RELEASE_LTO", "off");
+                    command.env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS);
                     steps.run(&format!("loom, {package}"), &mut command);
                 }
             }

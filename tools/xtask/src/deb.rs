@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 
 /// Builds the packages of the libraries. With `--try`, also uses them.
 fn of_libraries(options: &[&str]) -> Outcome {
-    let mut profile = "release";
+    let mut profile = workspace::DIST;
     let mut is_tried = false;
     for option in options {
         match *option {
@@ -101,8 +101,14 @@ fn build_and_try() -> Outcome {
 /// Builds the package and returns its file.
 fn build() -> Result<PathBuf, String> {
     expect_tools()?;
-    output(&mut cargo(&["build", "--release", "-p", NAME]))?;
-    let program = workspace::target_directory("release").join(NAME);
+    output(&mut cargo(&[
+        "build",
+        "--profile",
+        workspace::DIST,
+        "-p",
+        NAME,
+    ]))?;
+    let program = workspace::published_program();
 
     let directory = workspace::target_directory("deb");
     let tree = Tree::new(directory.join("root"))?;

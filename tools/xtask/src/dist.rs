@@ -2,8 +2,9 @@
 //! for other architectures.
 //!
 //! For each target there are an archive, a Debian package, a wheel for pip, a package for npm, and
-//! a list of what is in the program. All are in `target/dist/baton-VERSION`, with their checksums.
-//! The same sources make the same bytes: `--twice` proves it. Each package is installed and used.
+//! a list of what is in the program. All are in `target/packages/baton-VERSION`, with their
+//! checksums. The same sources make the same bytes: `--twice` proves it. Each package is installed
+//! and used.
 
 mod archive;
 mod bill;

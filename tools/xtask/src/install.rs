@@ -98,8 +98,8 @@ impl Plan {
     /// What cargo builds for a library: `program` is a program beside it.
     fn build(&self, program: Option<&'static str>) -> Vec<&'static str> {
         let mut build = vec!["build"];
-        if self.profile == "release" {
-            build.push("--release");
+        if self.profile != "debug" {
+            build.extend(["--profile", self.profile]);
         }
         match self.as_tests {
             true => build.extend(["--workspace", "--lib"]),
@@ -209,7 +209,7 @@ fn output_of_build_script(said: &str, package: &str) -> Option<PathBuf> {
 fn plan(arguments: &[String]) -> Result<Plan, String> {
     let (mut prefix, mut libraries, mut root) = (None, None, None);
     let mut library = &RUNTIME;
-    let mut profile = "release";
+    let mut profile = workspace::DIST;
     let mut as_tests = false;
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
@@ -351,7 +351,7 @@ mod checks {
         assert!(planned(&["--elsewhere", "/opt"]).is_err());
         let usual = planned(&["--prefix", "/opt"]).expect("a plan");
         assert_eq!(usual.libraries, Path::new("/opt/lib"));
-        assert_eq!(usual.profile, "release");
+        assert_eq!(usual.profile, "dist");
         assert!(!usual.library.is_for_lua());
         let all = ["--debug", "--lua", "--prefix", "/opt", "--libdir", "/lib64"];
         let other = planned(&all).expect("a plan");
@@ -369,7 +369,7 @@ mod checks {
         };
         let library = "-p baton-library -p baton-conformance";
         assert_eq!(build(&["--debug"]), format!("build {library}"));
-        assert_eq!(build(&[]), format!("build --release {library}"));
+        assert_eq!(build(&[]), format!("build --profile dist {library}"));
         assert_eq!(
             build(&["--debug", "--as-tests"]),
             "build --workspace --lib --bin baton-conformance"

@@ -281,8 +281,7 @@ fn judge(suite: &Suite, tree: &Path) -> Result<Option<String>, String> {
             .args(suite.tests)
             .args(more)
             .current_dir(tree)
-            .env("LOOM_MAX_PREEMPTIONS", "2")
-            .env("CARGO_PROFILE_RELEASE_LTO", "off");
+            .env("LOOM_MAX_PREEMPTIONS", "2");
         command
             .output()
             .map_err(|why| format!("mutants: cannot run cargo: {why}"))

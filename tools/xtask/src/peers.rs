@@ -316,7 +316,8 @@ fn install(script: &str, output: &Path) -> Command {
 fn build_gilda_policy(output: &Path) -> Vec<Command> {
     let words = [
         "build",
-        "--release",
+        "--profile",
+        workspace::DIST,
         "--locked",
         "--quiet",
         "--package",

@@ -43,8 +43,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     }
     let request = SoakOptions::parse(arguments)?;
     let mut steps = Steps::of("soak");
-    steps.run("build", &mut cargo(&["build", "--release", "-p", "baton"]));
-    let baton = workspace::target_directory("release").join("baton");
+    let build = ["build", "--profile", workspace::DIST, "-p", "baton"];
+    steps.run("build", &mut cargo(&build));
+    let baton = workspace::published_program();
     let half = (request.seconds / 2).max(1).to_string();
     steps.run(
         "without a limit of descriptors",

@@ -45,8 +45,8 @@ const RELEASE: &str = "BATON_RELEASE_UNDER_TEST";
 /// what Baton writes. Builds with other flags have no such directory beside them.
 const READERS: &str = "BATON_READERS";
 
-/// The arguments of cargo that build the interpreter's release.
-const RELEASE_BUILD: [&str; 4] = ["build", "--release", "-p", "baton"];
+/// The arguments of cargo that build the interpreter as it is published.
+const RELEASE_BUILD: [&str; 5] = ["build", "--profile", workspace::DIST, "-p", "baton"];
 
 /// The first words of each command that runs tests.
 const TESTS: [&str; 2] = ["test", "--no-fail-fast"];
@@ -289,17 +289,10 @@ fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     let mut of_interpreter = [&TESTS[..], &["--workspace"]].concat();
     of_interpreter.extend(ON_RELEASE.iter().flat_map(|name| ["--test", name]));
     let mut interpreter = prepared(cargo(&of_interpreter));
-    interpreter.env(
-        RELEASE,
-        workspace::target_directory("release").join("baton"),
-    );
+    interpreter.env(RELEASE, workspace::published_program());
     run.tests("interpreter, release", &mut interpreter);
     let of_runtime = [&TESTS[..], &["--release", "-p", "baton-core"]].concat();
-    let mut runtime = prepared(cargo(&of_runtime));
-    runtime
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-    run.tests("runtime, release", &mut runtime);
+    run.tests("runtime, release", &mut prepared(cargo(&of_runtime)));
 }
 
 fn prepared(

@@ -20,9 +20,10 @@ pub(crate) fn target_directory(name: &str) -> PathBuf {
     root().join(main).join(name)
 }
 
-/// The directory for everything that we publish: the archive and the Debian package.
+/// The directory for everything that we publish: the archive and the Debian package. The directory
+/// `dist` is that of cargo's profile.
 pub(crate) fn directory_to_publish() -> Result<PathBuf, String> {
-    let directory = target_directory("dist");
+    let directory = target_directory("packages");
     fs::create_dir_all(&directory)
         .map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
     Ok(directory)
@@ -34,6 +35,14 @@ pub(crate) fn shown(root: &Path, path: &Path) -> String {
         .unwrap_or(path)
         .to_string_lossy()
         .replace('\\', "/")
+}
+
+/// cargo's profile for what is published: fat link-time optimization.
+pub(crate) const DIST: &str = "dist";
+
+/// The interpreter as it is published, after cargo has built it with the profile [`DIST`].
+pub(crate) fn published_program() -> PathBuf {
+    target_directory(DIST).join("baton")
 }
 
 /// All files under `directory` except build output and version control, in a stable order.

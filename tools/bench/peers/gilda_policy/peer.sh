@@ -5,6 +5,6 @@
 # full fence.
 here=$(dirname "$0")
 if [ "$1" = version ]; then
-  exec "$here/build/release/baton" -v
+  exec "$here/build/dist/baton" -v
 fi
-BATON_WINDOW=0 exec "$here/build/release/baton" "$@"
+BATON_WINDOW=0 exec "$here/build/dist/baton" "$@"

@@ -76,7 +76,7 @@ fn build_one(
     let runtime = Tree::new(directory.join("runtime"))?;
     divide(library, &development, &runtime, system)?;
     let to = match profile {
-        "release" => workspace::directory_to_publish()?,
+        workspace::DIST => workspace::directory_to_publish()?,
         _ => directory.clone(),
     };
     let crates = copyright::linked_crates(library.package, None)?;

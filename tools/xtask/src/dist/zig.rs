@@ -40,21 +40,21 @@ impl Zig {
         let (major, minor) = GLIBC;
         let mut build = self.cargo("zigbuild");
         build
-            .args(["--release", "-p", "baton", "--target"])
+            .args(["--profile", workspace::DIST, "-p", "baton", "--target"])
             .arg(format!("{}.{major}.{minor}", target.triple))
             .env("CARGO_TARGET_DIR", directory)
-            .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-            .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+            .env("CARGO_PROFILE_DIST_STRIP", "symbols")
+            .env("CARGO_PROFILE_DIST_DEBUG", "0")
             .env("RUSTFLAGS", names_of_directories_replaced()?)
             .env("CFLAGS", prefix_maps()?);
         if is_quick {
             build
-                .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-                .env("CARGO_PROFILE_RELEASE_LTO", "off")
-                .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+                .env("CARGO_PROFILE_DIST_OPT_LEVEL", "1")
+                .env("CARGO_PROFILE_DIST_LTO", "off")
+                .env("CARGO_PROFILE_DIST_CODEGEN_UNITS", "16");
         }
         output(&mut build)?;
-        Ok(directory.join(target.triple).join("release/baton"))
+        Ok(directory.join(target.triple).join("dist/baton"))
     }
 
     /// A command of cargo-zigbuild, such as `zigbuild` and `check`.
