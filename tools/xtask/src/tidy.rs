@@ -6,6 +6,7 @@
 
 mod c_layers;
 mod circles;
+mod features;
 mod finding;
 mod jumps;
 mod layers;
@@ -146,6 +147,10 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(c_layers::check(&files.c_files));
     findings.extend(signal_safe::check(&files.sources));
     findings.extend(rust_version::check(&manifests, &documents));
+    let of_all = features::of_workspace()?;
+    for package in features::BUILT_ALONE {
+        findings.extend(features::check(package, &features::of(package)?, &of_all));
+    }
     Ok(findings)
 }
 
