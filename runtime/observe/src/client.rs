@@ -1,21 +1,22 @@
 //! The client's side: attaches to a program by its process id.
 
+mod proc;
+
 use crate::observer::MOST_CLIENTS;
 use crate::observer::name_of_socket;
 use crate::place::{Place, candidates};
 use crate::protocol::{
     Access, Ask, Hello, LONGEST_REPLY, Reply, VERSION, Welcome, read_line, write_line,
 };
-use crate::quit::{self, COMPUTES, HELD, REFUSED, REQUEST, VARIABLE, name_of_request};
+use crate::quit::{self, COMPUTES, HELD, REFUSED, REQUEST, name_of_request};
 use baton_sys::peer::user_of_peer;
 use baton_sys::signals::marked;
+use proc::{is_ending, is_of_baton, is_own_root, receiver_of, value_of};
 use rustix::io::Errno;
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -23,9 +24,6 @@ use std::time::{Duration, Instant};
 
 /// The signal that requests an observer.
 const SIGQUIT: i32 = Signal::QUIT.as_raw();
-
-/// The name of the thread that receives it.
-const MONITOR: &str = "baton-monitor";
 
 /// The maximal number of bytes that are read of what the program has written to the request.
 const MOST_NOTES: u64 = 64 * 1024;
@@ -456,17 +454,6 @@ impl Running {
     }
 }
 
-/// The thread of a program that receives observers' signals, if it has one. It runs no code of the
-/// program. On other threads, the signal would end a wait of a library, such as `poll`, with EINTR.
-fn receiver_of(pid: u32) -> Option<i32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    threads.flatten().find_map(|thread| {
-        let name = fs::read(thread.path().join("comm")).ok()?;
-        let number = thread.file_name().to_str()?.parse().ok()?;
-        (name.trim_ascii_end() == MONITOR.as_bytes()).then_some(number)
-    })
-}
-
 /// Removes a file when it is dropped.
 struct Removed<'a> {
     place: &'a Place,
@@ -481,91 +468,9 @@ impl Drop for Removed<'_> {
     }
 }
 
-/// Whether the program's executable, or a library that it has loaded, is Baton's. Others may end at
-/// a SIGQUIT.
-fn is_of_baton(pid: u32) -> bool {
-    if has_marker(Path::new(&format!("/proc/{pid}/exe"))) {
-        return true;
-    }
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    loaded(&maps).any(|path| has_marker(Path::new(&format!("/proc/{pid}/root{path}"))))
-}
-
-/// The executable and the libraries that a process has loaded, by its /proc/PID/maps. Their code
-/// may be executed. An emulator translates the code, and maps it to be read. So the data tells,
-/// too: the process may write it, and the file does not change. What only reads a file, or writes
-/// it, has not loaded it.
-fn loaded(maps: &str) -> impl Iterator<Item = &str> {
-    let mut last = "";
-    maps.lines()
-        .filter(|line| {
-            let rights = line.split(' ').nth(1);
-            rights.is_some_and(|rights| rights.contains('x') || rights == "rw-p")
-        })
-        .filter_map(|line| line.find('/').and_then(|at| line.get(at..)))
-        .filter(move |&path| std::mem::replace(&mut last, path) != path)
-}
-
-/// Whether a program has given its memory back: it is ending, or its parent has not asked how it
-/// ended.
-fn is_ending(pid: u32) -> bool {
-    match fs::read(format!("/proc/{pid}/maps")) {
-        Ok(maps) => maps.is_empty(),
-        Err(error) => error.raw_os_error() == Some(Errno::SRCH.raw_os_error()),
-    }
-}
-
-/// Whether a file contains the name of our variable, as each program and library of ours does.
-fn has_marker(path: &Path) -> bool {
-    let found = |bytes: Vec<u8>| memchr::memmem::find(&bytes, VARIABLE.as_bytes()).is_some();
-    fs::read(path).is_ok_and(found)
-}
-
-fn is_own_root(root: &Path) -> bool {
-    let id = |path: &Path| {
-        rustix::fs::stat(path)
-            .ok()
-            .map(|found| (found.st_dev, found.st_ino))
-    };
-    id(root).is_some_and(|theirs| Some(theirs) == id(Path::new("/")))
-}
-
-/// The value of a variable in the bytes of /proc/PID/environ.
-fn value_of(environment: &[u8], name: &str) -> Option<OsString> {
-    let name = OsStr::new(name).as_bytes();
-    let value = environment
-        .split(|&byte| byte == 0)
-        .find_map(|variable| variable.strip_prefix(name)?.strip_prefix(b"="));
-    value.map(|value| OsString::from_vec(value.to_vec()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_variable_is_found_by_its_whole_name() {
-        let environment = b"XDG_RUNTIME_DIRS=/wrong\0A=b\0XDG_RUNTIME_DIR=/run/user/7\0";
-        let value = value_of(environment, "XDG_RUNTIME_DIR");
-        assert_eq!(value.as_deref(), Some(OsStr::new("/run/user/7")));
-        assert_eq!(value_of(b"", "A"), None);
-    }
-
-    #[test]
-    fn what_is_loaded_has_code_or_data_of_its_own() {
-        let maps = "\
-5500000000-5502378000 r--p 00000000 fe:00 65  /bin/emulated
-5502383000-5502470000 r--p 02383000 fe:00 65  /bin/emulated
-5502470000-5502473000 rw-p 02470000 fe:00 65  /bin/emulated
-5502473000-5502500000 rw-p 00000000 00:00 0  [heap]
-7f0000000000-7f0000001000 r--p 00000000 fe:00 66  /only/read
-7f0000001000-7f0000002000 rw-s 00000000 fe:00 67  /only/written
-7f0000002000-7f0000003000 r-xp 00000000 fe:00 68  /lib/native
-7f0000003000-7f0000004000 rw-p 00001000 fe:00 68  /lib/native
-";
-        let found: Vec<_> = loaded(maps).collect();
-        assert_eq!(found, ["/bin/emulated", "/lib/native"]);
-    }
 
     #[test]
     fn a_process_that_is_not_there_is_refused() {
