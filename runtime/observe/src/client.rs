@@ -11,14 +11,17 @@ use crate::protocol::{
 use crate::quit::{self, COMPUTES, HELD, REFUSED, REQUEST, name_of_request};
 use baton_sys::peer::user_of_peer;
 use baton_sys::signals::marked;
-use proc::{is_ending, is_of_baton, is_own_root, receiver_of, value_of};
+use proc::{
+    has_our_files, is_ending, is_gone, is_of_baton, is_pending, receiver_of, value_of,
+    why_not_shown,
+};
 use rustix::io::Errno;
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -250,7 +253,7 @@ impl Running {
     fn find(pid: u32) -> Result<Running, AttachError> {
         let path = format!("/proc/{pid}/status");
         let status = fs::read_to_string(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => refused(format!("there is no process {pid}")),
+            ErrorKind::NotFound | ErrorKind::PermissionDenied => refused(why_not_shown(pid)),
             _ => refused(format!("cannot read {path}: {error}")),
         })?;
         let field = |name: &str| {
@@ -312,28 +315,28 @@ impl Running {
             ))
         })?;
         let runtime_directory = value_of(&environment, "XDG_RUNTIME_DIR");
-        let root = PathBuf::from(format!("/proc/{pid}/root"));
-        let is_ours = is_own_root(&root);
+        let is_ours = has_our_files(pid);
         let root = match is_ours {
             true => PathBuf::from("/"),
-            false => root,
+            false => PathBuf::from(format!("/proc/{pid}/root")),
         };
-        let mut why = None;
+        let mut tried = Vec::new();
         for path in candidates(self.user, runtime_directory.as_deref()) {
             let path = root.join(path.strip_prefix("/").unwrap_or(&path));
             match Place::open_or_make(&path, self.user) {
                 Ok(place) => {
                     if is_ours && self.own_pid == pid {
-                        place.remove_remains(|pid| Path::new(&format!("/proc/{pid}")).exists());
+                        place.remove_remains(|pid| !is_gone(pid));
                     }
                     return Ok(place);
                 }
-                Err(error) => why = Some(format!("{}: {error}", path.display())),
+                Err(error) => tried.push(format!("{}: {error}", path.display())),
             }
         }
         Err(refused(format!(
-            "no directory for the request: {}",
-            why.unwrap_or_default()
+            "no directory for the request to process {pid}: {}. Start the program with \
+             XDG_RUNTIME_DIR, the path of a directory that the program may write",
+            tried.join("; ")
         )))
     }
 
@@ -394,10 +397,18 @@ impl Running {
                 Ok(stream)
             }
             None => Err(refused(format!(
-                "process {pid} has not answered within {} s. Perhaps it is in a call that cannot \
-                 be interrupted: try again. Perhaps it does not run Baton, or an old version \
-                 that cannot be looked into",
-                PATIENCE.as_secs()
+                "process {pid} has not answered the request in {} within {} s. {}",
+                place.path().display(),
+                PATIENCE.as_secs(),
+                match is_pending(pid, Signal::QUIT) {
+                    true =>
+                        "The signal SIGQUIT has not reached it: its threads are frozen, are in system \
+                         calls that cannot be interrupted, or block the signal",
+                    false =>
+                        "It has received the signal SIGQUIT. Perhaps it is in a call that cannot \
+                         be interrupted: try again. Perhaps it is of an old version that cannot \
+                         be looked into",
+                }
             ))),
         }
     }

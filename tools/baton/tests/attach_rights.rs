@@ -5,7 +5,7 @@ mod harness;
 
 use harness::observed::{WAITERS, ask, assert_has, directory, observed, ready, socket, stacks};
 use harness::skip::skip;
-use harness::{Run, baton_path};
+use harness::{Run, baton_path, with_process};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -138,28 +138,103 @@ fn copy_for_others(to: &Path) {
     assert!(copied.success());
 }
 
-/// Only root can try as another user.
-#[test]
-fn another_user_is_refused() {
-    use std::os::unix::process::CommandExt;
-    const NOBODY: u32 = 65534;
-    if fs::metadata("/proc/self").expect("it is there").uid() != 0 {
-        return skip("attaching as another user", "run the tests as root");
+const NOBODY: u32 = 65534;
+
+/// Whether the tests may take other users' rights, and mount file systems for a program alone.
+fn is_root(what: &str) -> bool {
+    let is_root = fs::metadata("/proc/self").expect("it is there").uid() == 0;
+    if !is_root {
+        skip(what, "run the tests as root");
+    }
+    is_root
+}
+
+/// Only root can try as another user. `/proc` may hide processes of others, as here with `option`.
+fn assert_that_another_user_is_refused(option: &str) {
+    if !is_root("attaching as another user") {
+        return;
     }
     let program = ready(observed(WAITERS));
     stacks(&program, &[]);
     let copy = std::env::temp_dir().join(format!("baton-of-nobody-{}", program.pid()));
     copy_for_others(&copy);
-    let outcome = std::process::Command::new(&copy)
-        .uid(NOBODY)
-        .gid(NOBODY)
+    let outcome = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-c"])
+        .arg(format!(
+            "mount -t proc -o {option} proc /proc &&
+             exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \"$@\""
+        ))
+        .arg("sh")
+        .arg(&copy)
         .args(["stacks", &program.pid().to_string()])
         .output();
     fs::remove_file(&copy).expect("it can be removed");
     let outcome = outcome.expect("it starts");
     let said = String::from_utf8_lossy(&outcome.stderr);
     assert_eq!(outcome.status.code(), Some(1), "{said}");
+    assert_has(&said, &format!("process {} belongs to", program.pid()));
     assert_has(&said, "only that user and root may attach");
+    assert_has(&said, &format!("this is the user {NOBODY}"));
+    program.signal_until_it_ends("KILL");
+}
+
+#[test]
+fn another_user_is_refused() {
+    assert_that_another_user_is_refused("hidepid=0");
+}
+
+#[test]
+fn another_user_is_refused_where_proc_hides_what_others_do() {
+    assert_that_another_user_is_refused("hidepid=1");
+}
+
+#[test]
+fn another_user_is_refused_where_proc_hides_processes() {
+    assert_that_another_user_is_refused("hidepid=2");
+}
+
+/// A run of this code with a `/tmp` of its own, as in a container or a service.
+fn with_own_tmp(options: &str, code: &str) -> Run {
+    let mounted = format!(
+        "exec 3<\"$0\" && mount -t tmpfs -o {options} tmpfs /tmp && exec /proc/self/fd/3 \"$@\""
+    );
+    Run::of(Path::new("unshare"))
+        .arg("--mount")
+        .arg("sh")
+        .arg("-c")
+        .arg(mounted)
+        .arg(baton_path())
+        .arg("-e")
+        .arg(with_process(code))
+        .without_env("XDG_RUNTIME_DIR")
+}
+
+#[test]
+fn a_program_with_a_tmp_of_its_own_is_looked_into() {
+    if !is_root("a program with its own /tmp") {
+        return;
+    }
+    let program = ready(with_own_tmp("mode=1777", WAITERS));
+    let said = stacks(&program, &[]);
+    assert_has(&said, "for the mutex 'accounts', held by process 1");
+    let socket = format!("tmp/baton-0/{}.socket", program.pid());
+    let theirs = format!("/proc/{}/root", program.pid());
+    assert!(Path::new(&theirs).join(&socket).exists());
+    assert!(!Path::new("/").join(&socket).exists());
+    program.signal_until_it_ends("KILL");
+}
+
+#[test]
+fn a_tmp_that_cannot_be_written_is_named() {
+    if !is_root("a program with its own /tmp") {
+        return;
+    }
+    let program = ready(with_own_tmp("ro", WAITERS));
+    let tried = format!("/proc/{}/root/tmp/baton-0: Read-only", program.pid());
+    ask("stacks", &program, &[])
+        .ends_with(1)
+        .complained(&tried)
+        .complained("Start the program with XDG_RUNTIME_DIR");
     program.signal_until_it_ends("KILL");
 }
 
@@ -167,9 +242,8 @@ fn another_user_is_refused() {
 #[test]
 fn root_attaches_to_the_program_of_another_user() {
     use std::os::unix::process::CommandExt;
-    const NOBODY: u32 = 65534;
-    if fs::metadata("/proc/self").expect("it is there").uid() != 0 {
-        return skip("attaching as root", "run the tests as root");
+    if !is_root("attaching as root") {
+        return;
     }
     let copy = std::env::temp_dir().join(format!("baton-for-nobody-{}", std::process::id()));
     copy_for_others(&copy);

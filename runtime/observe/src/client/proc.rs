@@ -2,6 +2,7 @@
 
 use crate::quit::VARIABLE;
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal, geteuid, test_kill_process};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -61,13 +62,57 @@ fn has_marker(path: &Path) -> bool {
     fs::read(path).is_ok_and(found)
 }
 
-pub(super) fn is_own_root(root: &Path) -> bool {
-    let id = |path: &Path| {
-        rustix::fs::stat(path)
-            .ok()
-            .map(|found| (found.st_dev, found.st_ino))
+/// Whether a program sees the same files by the same paths as this one. It does not if it has
+/// another root, or mounts of its own: as in a container, or a service with its own `/tmp`.
+pub(super) fn has_our_files(pid: u32) -> bool {
+    let root = |path: &Path| {
+        let found = rustix::fs::stat(path).ok()?;
+        Some((found.st_dev, found.st_ino))
     };
-    id(root).is_some_and(|theirs| Some(theirs) == id(Path::new("/")))
+    let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let theirs = root(Path::new(&format!("/proc/{pid}/root")));
+    theirs.is_some() && theirs == root(Path::new("/")) && mounts(&pid.to_string()) == mounts("self")
+}
+
+/// Whether a signal waits until some thread of a program takes it.
+pub(super) fn is_pending(pid: u32, signal: Signal) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().any(|thread| {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let pending = ["SigPnd:", "ShdPnd:"];
+        pending.iter().any(|field| {
+            let mask = status.lines().find_map(|line| line.strip_prefix(field));
+            let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+            mask.is_some_and(|mask| mask & 1 << (signal.as_raw() - 1) != 0)
+        })
+    })
+}
+
+/// Whether no process has this number. The kernel says so even where `/proc` hides processes.
+pub(super) fn is_gone(pid: u32) -> bool {
+    test(pid) == Err(Errno::SRCH)
+}
+
+/// Whether this user may signal a process.
+fn test(pid: u32) -> Result<(), Errno> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    number.map_or(Err(Errno::SRCH), test_kill_process)
+}
+
+/// Why `/proc` does not show a process: there is none, or `/proc` was mounted with `hidepid`.
+pub(super) fn why_not_shown(pid: u32) -> String {
+    match test(pid) {
+        Err(Errno::SRCH) => format!("there is no process {pid}"),
+        Err(_) => format!(
+            "process {pid} belongs to another user, and /proc does not show whose it is (hidepid): \
+             only that user and root may attach, and this is the user {}",
+            geteuid().as_raw()
+        ),
+        Ok(()) => format!(
+            "/proc does not show process {pid}, which exists: /proc is not mounted here, or the \
+             program may not be looked into (prctl PR_SET_DUMPABLE)"
+        ),
+    }
 }
 
 /// The value of a variable in the bytes of /proc/PID/environ.
