@@ -23,5 +23,9 @@ mod stall;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_of_calls;
+#[cfg(test)]
+mod tests_of_stalls;
+#[cfg(test)]
 mod tests_of_stints;
 pub(super) mod wake_up;

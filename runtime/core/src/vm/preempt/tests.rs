@@ -6,34 +6,34 @@ use super::decide::{
 use super::hints::SummaryBits;
 use super::next_poll::{NextPoll, TICK};
 use super::request::{Pace, REQUEST_TICK, Wanted};
-use super::stall::Cause;
+
 use baton_sys::clock::Instant;
 use std::time::Duration;
 
 /// Times and lengths of time are in microseconds.
-fn at(micros: u64) -> Instant {
+pub(super) fn at(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1000)
 }
 
-fn micros(count: u64) -> Duration {
+pub(super) fn micros(count: u64) -> Duration {
     Duration::from_micros(count)
 }
 
 /// A VM as the monitor sees it. The fields are changed between polls.
-struct Subject {
-    state: PollState,
-    set: PollSettings,
-    seen: Seen<'static>,
+pub(super) struct Subject {
+    pub(super) state: PollState,
+    pub(super) set: PollSettings,
+    pub(super) seen: Seen<'static>,
 }
 
-const ALONE: SummaryBits = SummaryBits::of(false, false, false);
-const BESIDE_LESS_URGENT: SummaryBits = SummaryBits::of(true, false, false);
-const BESIDE_EQUALS: SummaryBits = SummaryBits::of(true, true, false);
-const BESIDE_MORE_URGENT: SummaryBits = SummaryBits::of(true, true, true);
+pub(super) const ALONE: SummaryBits = SummaryBits::of(false, false, false);
+pub(super) const BESIDE_LESS_URGENT: SummaryBits = SummaryBits::of(true, false, false);
+pub(super) const BESIDE_EQUALS: SummaryBits = SummaryBits::of(true, true, false);
+pub(super) const BESIDE_MORE_URGENT: SummaryBits = SummaryBits::of(true, true, true);
 
 /// A process that has computed since its run 1 began at 0, with slices of 10 ms and a window of
 /// 100 us.
-fn computing(summary: SummaryBits) -> Subject {
+pub(super) fn computing(summary: SummaryBits) -> Subject {
     let mut subject = Subject {
         state: PollState::default(),
         set: PollSettings {
@@ -66,13 +66,13 @@ fn computing(summary: SummaryBits) -> Subject {
 }
 
 impl Subject {
-    fn poll(&mut self, now: u64) -> Actions {
+    pub(super) fn poll(&mut self, now: u64) -> Actions {
         self.state
             .decide(at(now), self.set, &PollEvent::Runs(self.seen))
     }
 
     /// Polls as often as it is wanted from `from` to `until`. Returns when a signal was sent.
-    fn signals(&mut self, from: u64, until: u64) -> Vec<u64> {
+    pub(super) fn signals(&mut self, from: u64, until: u64) -> Vec<u64> {
         let mut signals = Vec::new();
         let mut now = from;
         while now <= until {
@@ -87,7 +87,7 @@ impl Subject {
 }
 
 /// When the next poll is due, in microseconds.
-fn next(actions: Actions) -> u64 {
+pub(super) fn next(actions: Actions) -> u64 {
     match actions.next {
         NextPoll::At(at) => at.as_nanos() / 1000,
         NextPoll::Quiet(until) => panic!("quiet until {until:?}"),
@@ -132,54 +132,6 @@ fn the_end_of_a_slice_takes_one_signal_and_one_more_poll() {
         subject.signals(20_010, 32_700),
         [30_010, 32_010, 32_210, 32_410, 32_610]
     );
-}
-
-/// The polls at which the monitor looks why there is no answer, from 10 ms on.
-fn looks(subject: &mut Subject, until: u64, cpu_of: fn(u64) -> Option<Duration>) -> Vec<u64> {
-    let mut looks = Vec::new();
-    let mut now = 10_000;
-    while now <= until {
-        subject.seen.cpu = cpu_of(now);
-        let actions = subject.poll(now);
-        if actions.look_why {
-            looks.push(now / 1000);
-        }
-        now = next(actions);
-    }
-    looks
-}
-
-#[test]
-fn signals_that_are_not_answered_for_a_tenth_of_a_second_make_the_monitor_look_why() {
-    let mut subject = computing(BESIDE_EQUALS);
-    assert_eq!(looks(&mut subject, 500_000, |_| None), [110, 210, 410]);
-    let mut subject = computing(BESIDE_EQUALS);
-    let half = |now| Some(micros(now / 2));
-    assert_eq!(looks(&mut subject, 500_000, half), [210, 410]);
-    let mut waits_for_a_processor = computing(BESIDE_EQUALS);
-    let none = |_| Some(micros(7));
-    assert_eq!(looks(&mut waits_for_a_processor, 500_000, none), [0; 0]);
-}
-
-#[test]
-fn an_answer_ends_the_patience_of_the_monitor() {
-    for change in [
-        (|seen: &mut Seen<'_>| (seen.run, seen.run_began) = (2, Some(at(60_000))))
-            as fn(&mut Seen<'_>),
-        |seen| seen.gate += 2,
-    ] {
-        let mut subject = computing(BESIDE_EQUALS);
-        assert_eq!(looks(&mut subject, 60_000, |_| None), [0; 0]);
-        change(&mut subject.seen);
-        let _ = subject.poll(60_100);
-        assert!(!subject.poll(112_000).look_why);
-    }
-    let mut subject = computing(BESIDE_EQUALS);
-    assert_eq!(looks(&mut subject, 60_000, |_| None), [0; 0]);
-    subject.seen.summary = ALONE;
-    let _ = subject.poll(60_100);
-    subject.seen.summary = BESIDE_EQUALS;
-    assert!(!subject.poll(112_000).look_why);
 }
 
 #[test]
@@ -239,18 +191,6 @@ fn a_process_that_would_notice_a_flag_gets_a_signal_only_after_it() {
         subject.seen.posted = true;
         assert_eq!(subject.signals(1_000, 1_100), [signal_at]);
     }
-}
-
-#[test]
-fn a_call_gets_a_flag_and_no_signal() {
-    let mut subject = computing(BESIDE_MORE_URGENT);
-    subject.seen.gate = 5;
-    assert!(subject.poll(1_000).set_attention);
-    // Again only after the call, if the flag was lost to what ran before.
-    assert_eq!(subject.signals(1_050, 1_090), []);
-    subject.seen.gate = 6;
-    let actions = subject.poll(1_095);
-    assert!(actions.set_attention && !actions.signal);
 }
 
 #[test]
@@ -350,121 +290,6 @@ fn the_longer_a_process_only_computes_the_more_rarely_it_is_polled() {
 }
 
 #[test]
-fn a_call_is_retaken_when_it_has_lasted_for_a_window() {
-    let mut subject = computing(BESIDE_LESS_URGENT);
-    subject.seen.gate = 5;
-    let first = subject.poll(21_000);
-    assert_eq!((first.retake, next(first)), (false, 21_100));
-    // Another call.
-    subject.seen.gate = 7;
-    let second = subject.poll(21_100);
-    assert_eq!((second.retake, next(second)), (false, 21_200));
-    let old = subject.poll(21_200);
-    assert_eq!((old.retake, next(old)), (true, 23_200));
-    // After a retake, calls are noticed within a window for a while.
-    assert_eq!(
-        subject.state.note_retaken(at(21_200), micros(100)),
-        at(21_300)
-    );
-    subject.seen.thread = 2;
-    assert_eq!(next(subject.poll(21_300)), 21_400);
-    assert_eq!(next(subject.poll(21_400)), 21_500);
-    assert_eq!(next(subject.poll(31_300)), 33_300);
-}
-
-#[test]
-fn an_exclusive_call_is_not_retaken_again() {
-    let mut subject = computing(BESIDE_LESS_URGENT);
-    subject.seen.gate = 5;
-    assert!(!subject.poll(1_000).retake && subject.poll(1_100).retake);
-    subject.state.note_exclusive(5);
-    let actions = subject.poll(3_000);
-    assert_eq!((actions.retake, next(actions)), (false, 5_000));
-    // The same value of another thread's gate says nothing.
-    subject.seen.thread = 2;
-    assert!(!subject.poll(5_000).retake && subject.poll(5_100).retake);
-}
-
-#[test]
-fn a_call_whose_thread_gets_no_processor_is_polled_more_and_more_rarely() {
-    let mut subject = computing(BESIDE_LESS_URGENT);
-    (subject.seen.gate, subject.seen.cpu) = (5, Some(micros(0)));
-    subject.seen.is_waiting = &|| Some(false);
-    let mut polls = vec![1_000];
-    for _ in 0..6 {
-        let actions = subject.poll(polls[polls.len() - 1]);
-        assert!(!actions.retake);
-        polls.push(next(actions));
-    }
-    assert_eq!(polls, [1_000, 1_100, 1_200, 1_400, 1_800, 2_300, 2_800]);
-    // It waits for something, or has computed, or the system does not say.
-    for (cpu, is_waiting) in [
-        (
-            Some(micros(0)),
-            (&|| Some(true)) as &dyn Fn() -> Option<bool>,
-        ),
-        (Some(micros(0)), &|| None),
-        (Some(micros(100)), &|| Some(false)),
-        (None, &|| Some(false)),
-    ] {
-        let seen = Seen {
-            cpu,
-            is_waiting,
-            ..subject.seen
-        };
-        let actions = subject
-            .state
-            .decide(at(2_300), subject.set, &PollEvent::Runs(seen));
-        assert!(actions.retake);
-    }
-}
-
-#[test]
-fn whether_a_call_waits_is_asked_before_the_deadline_and_not_again() {
-    let waits = || Some(true);
-    let must_not_ask = || -> Option<bool> { panic!("it was asked again") };
-    let mut subject = computing(ALONE);
-    let mut poll = |now, is_waiting, cpu| {
-        let seen = Seen {
-            gate: 5,
-            cpu: Some(micros(cpu)),
-            deadline: Some(at(2_000)),
-            is_waiting,
-            ..subject.seen
-        };
-        let event = PollEvent::Runs(seen);
-        subject.state.decide(at(now), subject.set, &event)
-    };
-    assert_eq!(
-        poll(1_000, &must_not_ask, 0).next,
-        NextPoll::Quiet(Some(at(1_895)))
-    );
-    assert_eq!(
-        poll(1_895, &waits, 0).next,
-        NextPoll::Quiet(Some(at(2_000)))
-    );
-    assert!(poll(2_000, &must_not_ask, 0).retake);
-    // It has run since.
-    assert!(!poll(2_100, &|| Some(false), 1).retake);
-}
-
-#[test]
-fn without_a_window_calls_are_retaken_once_a_tick() {
-    let mut subject = computing(BESIDE_LESS_URGENT);
-    subject.set.window = Duration::ZERO;
-    subject.seen.gate = 5;
-    assert!(subject.poll(10_000).retake);
-    assert_eq!(
-        subject.state.note_retaken(at(10_000), Duration::ZERO),
-        at(12_000)
-    );
-    subject.seen.gate = 7;
-    let early = subject.poll(10_500);
-    assert_eq!((early.retake, next(early)), (false, 12_000));
-    assert!(subject.poll(12_000).retake);
-}
-
-#[test]
 fn the_poller_wakes_the_monitor_beside_a_process_that_runs_on() {
     let mut subject = computing(ALONE);
     subject.seen.watched = true;
@@ -525,73 +350,6 @@ fn the_pace_of_deadlines_delays_no_other_request() {
     assert_eq!((actions.set_attention, next(actions)), (false, now + 1_000));
     subject.seen.posted = true;
     assert!(subject.poll(now + 60).set_attention);
-}
-
-/// When a stall is warned about: polls each tick, with these changes before each poll.
-fn warned(subject: &mut Subject, polls: u64, change: impl Fn(&mut Subject, u64)) -> Vec<u64> {
-    let mut warned = Vec::new();
-    for now in (1..=polls).map(|poll| 10_000 + 2_000 * poll) {
-        change(subject, now);
-        if subject.poll(now).warn.is_some() {
-            warned.push(now);
-            subject.state.note_warned();
-        }
-    }
-    warned
-}
-
-#[test]
-fn a_process_that_leaves_a_request_unanswered_is_warned_about_once() {
-    let mut subject = computing(BESIDE_EQUALS);
-    assert_eq!(warned(&mut subject, 100, |_, _| ()), [112_000]);
-    // It passes the gate all the time.
-    let mut subject = computing(BESIDE_LESS_URGENT);
-    subject.seen.deadline = Some(at(10_000));
-    assert_eq!(
-        warned(&mut subject, 100, |subject, _| subject.seen.gate += 1),
-        [112_000]
-    );
-    // A new run has answered the request.
-    let mut subject = computing(BESIDE_EQUALS);
-    let runs = warned(&mut subject, 100, |subject, now| {
-        (subject.seen.run, subject.seen.run_began) = (now / 90_000, None);
-    });
-    assert_eq!(runs, []);
-}
-
-#[test]
-fn another_unanswered_deadline_at_each_poll_is_no_stall() {
-    let mut subject = computing(BESIDE_LESS_URGENT);
-    let overloaded = warned(&mut subject, 100, |subject, now| {
-        subject.seen.deadline = Some(at(now - 1_000));
-    });
-    assert_eq!(overloaded, []);
-}
-
-#[test]
-fn a_thread_without_a_processor_is_not_warned_about() {
-    let mut subject = computing(BESIDE_EQUALS);
-    subject.seen.is_waiting = &|| Some(false);
-    let starved = |subject: &mut Subject, now| subject.seen.cpu = Some(micros(now / 10));
-    assert_eq!(warned(&mut subject, 100, starved), []);
-    let computes = |subject: &mut Subject, now| subject.seen.cpu = Some(micros(now));
-    let mut subject = computing(BESIDE_EQUALS);
-    subject.seen.is_waiting = &|| Some(false);
-    assert_eq!(warned(&mut subject, 100, computes), [112_000]);
-}
-
-#[test]
-fn an_exclusive_call_is_warned_about_and_one_that_waits_for_a_thread_is_not() {
-    let mut subject = computing(BESIDE_EQUALS);
-    subject.seen.gate = 5;
-    assert_eq!(warned(&mut subject, 100, |_, _| ()), []);
-    subject.state.note_exclusive(5);
-    assert_eq!(warned(&mut subject, 100, |_, _| ()), [112_000]);
-    assert_eq!(subject.poll(300_000).warn, None);
-    subject.seen.gate = 7;
-    subject.state.note_exclusive(7);
-    assert_eq!(subject.poll(310_000).warn, None);
-    assert_eq!(subject.poll(410_000).warn, Some(Cause::Call(7)));
 }
 
 #[test]
