@@ -571,7 +571,9 @@ BATON_ANY_THREAD uint64_t baton_harvests(const baton_vm *vm);
 ** Waits until one of the descriptors may be ready. The system call may still find nothing: then
 ** begin anew. `harvests` was read from baton_harvests before the system call that would have
 ** blocked. With `keep`, registrations last until baton_descriptor_closes; without, each wait makes
-** them anew. Returns a baton_reason, or a negative number if a descriptor cannot be waited for.
+** them anew. Keep none of a descriptor whose number others have: once they have closed it, or given
+** the number to another file (dup2), nothing ends the wait. Returns a baton_reason, or a negative
+** number if a descriptor cannot be waited for.
 */
 BATON_INSIDE int baton_await_ready(const baton_vm *vm, const struct baton_watch *watches,
     size_t count,

@@ -25,7 +25,13 @@ cases! {
         reading_from_a_pipe_does_not_delay_waits_for_sockets,
         datagrams_are_waited_for,
         a_wait_in_a_coroutine_stops_its_process_only,
-        in_a_critical_section_and_in_finalizers_the_system_waits;
+        in_a_critical_section_and_in_finalizers_the_system_waits,
+        a_number_that_the_program_gives_to_another_file_works_for_it,
+        a_number_that_c_code_closes_and_opens_works_for_its_next_file,
+        a_duplicate_of_the_file_that_had_the_number_does_no_harm,
+        a_process_that_waits_goes_on_to_wait_when_the_number_becomes_known,
+        a_number_that_is_known_stays_so_in_another_vm,
+        a_select_leaves_registrations_as_they_are;
 }
 
 cases! {

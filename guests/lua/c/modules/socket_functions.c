@@ -111,6 +111,22 @@ static int socket_select(lua_State *L) {
 
 /* }====================================================== */
 
+/* Whether getfd is called for a select: by LuaSocket's own, or by ours. */
+static int is_for_select(lua_State *L) {
+  const CallInfo *ci = L->ci->previous;
+  int frames;
+  for (frames = 0; frames < 2 && ci != NULL && ci != &L->base_ci; frames++, ci = ci->previous)
+    if (!isLua(ci) && baton_lua_function_of(ci) == socket_select) return 1;
+  return 0;
+}
+
+/* object:getfd(). A select does not tell the program what it asks. */
+static int socket_getfd(lua_State *L) {
+  struct baton_try call;
+  if (baton_socket_of_call(L, &call) != NULL && !is_for_select(L)) baton_socket_is_known(L, &call);
+  return baton_socket_call_through(L);
+}
+
 /* {======================================================
 ** socket.sleep and socket.connect
 ** ======================================================= */
@@ -189,21 +205,21 @@ struct replacement {
 
 /* Of all classes. Their objects may have come back from a move that failed. */
 static const struct replacement of_all[] = {{"getpeername", baton_socket_use},
-    {"getsockname", baton_socket_use}, {"getfd", baton_socket_use}, {"getfamily", baton_socket_use},
+    {"getsockname", baton_socket_use}, {"getfd", socket_getfd}, {"getfamily", baton_socket_use},
     {"getoption", baton_socket_use}, {"setoption", baton_socket_use}, {"listen", baton_socket_use},
     {"shutdown", baton_socket_use}, {"dirty", baton_socket_use}, {"getstats", baton_socket_use},
     {NULL, NULL}};
 
 static const struct replacement of_streams[] = {{"receive", baton_socket_receive},
     {"send", baton_socket_send}, {"accept", baton_socket_accept}, {"connect", baton_socket_connect},
-    {"bind", baton_socket_change}, {"setfd", baton_socket_change}, {"close", baton_socket_close},
+    {"bind", baton_socket_change}, {"setfd", baton_socket_setfd}, {"close", baton_socket_close},
     {"__gc", baton_socket_close}, {"settimeout", baton_socket_settimeout},
     {"gettimeout", baton_socket_gettimeout}, {"setstats", baton_socket_setstats}, {NULL, NULL}};
 
 static const struct replacement of_datagrams[] = {{"receive", baton_socket_accept},
     {"receivefrom", baton_socket_accept}, {"send", baton_socket_send_datagram},
     {"sendto", baton_socket_send_datagram}, {"setsockname", baton_socket_change},
-    {"setpeername", baton_socket_change}, {"setfd", baton_socket_change},
+    {"setpeername", baton_socket_change}, {"setfd", baton_socket_setfd},
     {"close", baton_socket_close}, {"__gc", baton_socket_close},
     {"settimeout", baton_socket_settimeout}, {"gettimeout", baton_socket_gettimeout}, {NULL, NULL}};
 
@@ -211,14 +227,14 @@ static const struct replacement of_datagrams[] = {{"receive", baton_socket_accep
    connect does not wait: no event could be polled for. */
 static const struct replacement of_unix_streams[] = {{"receive", baton_socket_receive},
     {"send", baton_socket_send}, {"accept", baton_socket_accept}, {"connect", baton_socket_change},
-    {"bind", baton_socket_change}, {"setfd", baton_socket_change}, {"close", baton_socket_close},
+    {"bind", baton_socket_change}, {"setfd", baton_socket_setfd}, {"close", baton_socket_close},
     {"__gc", baton_socket_close}, {"settimeout", baton_socket_settimeout},
     {"gettimeout", baton_socket_gettimeout}, {NULL, NULL}};
 
 static const struct replacement of_unix_datagrams[] = {{"receive", baton_socket_accept},
     {"receivefrom", baton_socket_accept}, {"send", baton_socket_send_datagram},
     {"sendto", baton_socket_change}, {"bind", baton_socket_change},
-    {"connect", baton_socket_change}, {"setfd", baton_socket_change}, {"close", baton_socket_close},
+    {"connect", baton_socket_change}, {"setfd", baton_socket_setfd}, {"close", baton_socket_close},
     {"__gc", baton_socket_close}, {"settimeout", baton_socket_settimeout},
     {"gettimeout", baton_socket_gettimeout}, {NULL, NULL}};
 

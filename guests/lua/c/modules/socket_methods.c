@@ -338,6 +338,18 @@ int baton_socket_change(lua_State *L) {
   return count;
 }
 
+/* The program may have the number from elsewhere, but for the one that says "none". */
+int baton_socket_setfd(lua_State *L) {
+  const int is_known = lua_tointeger(L, 2) >= 0;
+  struct baton_try call;
+  int count;
+  if (baton_socket_of_call(L, &call) == NULL) return baton_socket_call_through(L);
+  call.socket->is_known = (unsigned char)is_known;
+  count = baton_socket_call_natively(L, &call);
+  baton_socket_note_descriptor(L, &call);
+  return count;
+}
+
 /* The program may change the counts of the module. The next check finds no drained socket. */
 int baton_socket_setstats(lua_State *L) {
   struct baton_try call;

@@ -161,6 +161,7 @@ static int take(lua_State *L) {
   departed->is_inet6 = is_inet6(departed->descriptor);
   departed->block = call.socket->block;
   departed->total = call.socket->total;
+  departed->is_known = call.socket->is_known;
   note_counts(L, &call, departed);
   baton_socket_closes(L, &call);
   baton_socket_set_descriptor(L, call.class, -1);

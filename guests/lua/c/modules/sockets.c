@@ -4,6 +4,11 @@
 ** Turns: if several processes receive from one socket, one does at a time, until it has what it
 ** wants. Sending works likewise. A process takes a turn only when it must wait. Others that come
 ** meanwhile wait until it gives the turn back.
+**
+** Registrations: a socket's registration with the poller is kept, so that a wait makes no system
+** call. That holds while nobody else has the number of its descriptor. A program that has it
+** (getfd, setfd) may close it, or give it to another file (dup2), in C. Nothing tells us, and the
+** registration would be the old file's. So from then on each wait makes its own.
 */
 #include "seam/internals.h"
 #include "modules/modules.h"
@@ -139,6 +144,12 @@ void baton_socket_note_descriptor(lua_State *L, struct baton_try *call) {
   begin_descriptor(L, call, baton_socket_descriptor(L, call->class));
 }
 
+void baton_socket_is_known(lua_State *L, struct baton_try *call) {
+  if (call->socket->is_known) return;
+  call->socket->is_known = 1;
+  begin_descriptor(L, call, call->socket->descriptor); /* who waits for it does so anew */
+}
+
 void baton_socket_closes(lua_State *L, struct baton_try *call) {
   struct baton_socket *socket = call->socket;
   const int descriptor = socket->descriptor;
@@ -206,6 +217,7 @@ void baton_socket_attach(
     lua_call(L, 4, 0);
   }
   baton_socket_set_descriptor(L, class, from->descriptor);
+  call->socket->is_known = (unsigned char)from->is_known;
   begin_descriptor(L, call, from->descriptor);
   call->socket->received = HUGE_VAL; /* the next check finds no drained socket */
 }
@@ -327,7 +339,7 @@ static int wait_until(lua_State *L, struct baton_try *call, unsigned wants, uint
   baton_lua_enter(L);
   news = baton_socket_news(call);
   call->socket->waits++;
-  why = baton_await_ready(vm, &watch, 1, 1, call->harvests, deadline);
+  why = baton_await_ready(vm, &watch, 1, !call->socket->is_known, call->harvests, deadline);
   call->socket->waits--;
   if (why == BATON_TIMED_OUT && wants == BATON_WANTS_READ) {
     call->socket->is_drained = 1;

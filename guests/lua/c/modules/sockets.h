@@ -34,6 +34,8 @@ struct baton_socket {
   int descriptor;           /* -1: none */
   unsigned forks;           /* of the VM, when `holders` was set */
   unsigned char is_native;  /* the module's own timeout may differ from 0 */
+  /* others know the descriptor's number, and may give it to another file without a word */
+  unsigned char is_known;
   /* the last attempt to receive had to wait, and that wait has timed out */
   unsigned char is_drained;
   int64_t news;             /* of the descriptor, before that wait */
@@ -54,7 +56,7 @@ struct baton_socket {
 struct baton_departed_socket {
   struct baton_departed departed; /* must be first */
   int kind;                       /* for socket_moving.c */
-  int descriptor, is_inet6, has_data;
+  int descriptor, is_inet6, has_data, is_known;
   lua_Number block, total; /* the program's timeouts */
   /* if it has data: what getstats returns; what was read and not yet received */
   lua_Number counts[3];
@@ -127,6 +129,8 @@ void baton_socket_take_turn(
 void baton_socket_give_turn_back(lua_State *L, struct baton_turn *turn);
 /* Reads the descriptor again, as it may have changed. */
 void baton_socket_note_descriptor(lua_State *L, struct baton_try *call);
+/* From now on each wait registers the descriptor anew, as others know its number. */
+void baton_socket_is_known(lua_State *L, struct baton_try *call);
 /* Wakes the processes that wait for the socket, as it is about to be closed. */
 void baton_socket_closes(lua_State *L, struct baton_try *call);
 
@@ -174,6 +178,7 @@ int baton_socket_close(lua_State *L);
 int baton_socket_settimeout(lua_State *L);
 int baton_socket_gettimeout(lua_State *L);
 int baton_socket_change(lua_State *L); /* for methods that may change the descriptor */
+int baton_socket_setfd(lua_State *L);
 int baton_socket_call_through(lua_State *L);
 int baton_socket_use(lua_State *L); /* for methods that do not wait */
 int baton_socket_connect(lua_State *L);

@@ -6,7 +6,9 @@
 //! - [`Keep::ForThisWait`]: the registration is renewed for each wait, by one system call. The
 //!   descriptor may be closed without notice.
 //! - [`Keep::UntilClosed`]: the registration is made once, for all directions, and a wait makes no
-//!   system call. Code that closes the descriptor calls [`Inside::descriptor_closes`] before.
+//!   system call. Code that closes the descriptor calls [`Inside::descriptor_closes`] before. So
+//!   it is only for descriptors whose number nobody else has. Others may close theirs, or give its
+//!   number to another file (`dup2`), and the registration would be the old file's.
 //!
 //! Only the owner takes events out of the poller: when it is idle, between two polls of a spin, and
 //! at safepoints. While processes run, the monitor requests these safepoints
@@ -51,7 +53,7 @@ const FEW: usize = 8;
 pub enum Keep {
     /// It is renewed for the next wait: the descriptor may be closed at any time.
     ForThisWait,
-    /// Until [`Inside::descriptor_closes`].
+    /// Until [`Inside::descriptor_closes`], which comes before the number names another file.
     UntilClosed,
 }
 

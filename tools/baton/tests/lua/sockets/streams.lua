@@ -356,4 +356,101 @@ function case.in_a_critical_section_and_in_finalizers_the_system_waits()
   check.equal(why, "timeout")
 end
 
+-- Guards against a registration with the poller that is trusted although the number of the
+-- descriptor names another file: the wait never ended.
+local function after_a_wait(receiver, sender)
+  local waiting = process.spawn(function() return (receiver:receive()) end)
+  waits(waiting)
+  sender:send "before\n"
+  check.results("a reader", { true, "before" }, waiting:join())
+end
+
+local function given_to_another_file(give)
+  local ffi = require "baton.ffi"
+  ffi.cdef "int dup(int); int dup2(int, int); int close(int);"
+  local receiver, old = pair()
+  local other, new = pair()
+  after_a_wait(receiver, old)
+  local kept = give(ffi.C, other:getfd(), receiver:getfd())
+  after_a_wait(receiver, new)
+  old:send "to nobody\n"
+  after_a_wait(receiver, new)
+  receiver:settimeout(0.01)
+  check.equal(select(2, receiver:receive()), "timeout")
+  if kept then ffi.C.close(kept) end
+end
+
+function case.a_number_that_the_program_gives_to_another_file_works_for_it()
+  given_to_another_file(function(c, from, to) check.equal(c.dup2(from, to), to) end)
+end
+
+function case.a_number_that_c_code_closes_and_opens_works_for_its_next_file()
+  given_to_another_file(function(c, from, to)
+    c.close(to)
+    check.equal(c.dup2(from, to), to)
+  end)
+end
+
+function case.a_duplicate_of_the_file_that_had_the_number_does_no_harm()
+  given_to_another_file(function(c, from, to)
+    local kept = c.dup(to)
+    check.equal(c.dup2(from, to), to)
+    return kept
+  end)
+end
+
+function case.a_process_that_waits_goes_on_to_wait_when_the_number_becomes_known()
+  local receiver, peer = pair()
+  local waiting = process.spawn(function() return (receiver:receive()) end)
+  waits(waiting)
+  check.that(receiver:getfd() >= 0)
+  process.yield()
+  waits(waiting)
+  peer:send "line\n"
+  check.results("a reader", { true, "line" }, waiting:join())
+end
+
+function case.a_number_that_is_known_stays_so_in_another_vm()
+  local vm = require "baton.vm"
+  local ffi = require "baton.ffi"
+  ffi.cdef "int dup2(int, int);"
+  local receiver, old = pair()
+  local other, new = pair()
+  local number, inbox, lines = receiver:getfd(), vm.channel(1), vm.channel(1)
+  local w = vm.spawn(function(inbox, lines)
+    require "socket"
+    local receiver = inbox:receive()
+    local waiting = require("baton.process").spawn(function() return (receiver:receive()) end)
+    require("check").becomes(waiting, "waiting")
+    lines:send "waits"
+    lines:send(select(2, waiting:join()))
+    inbox:receive()
+    lines:send((receiver:receive()))
+  end, inbox, lines)
+  inbox:send(vm.move(receiver))
+  check.equal(lines:receive(), "waits")
+  old:send "before\n"
+  check.equal(lines:receive(), "before")
+  check.equal(ffi.C.dup2(other:getfd(), number), number)
+  inbox:send "go on"
+  check.equal(lines:receive(0.01), nil)
+  new:send "after\n"
+  check.equal(lines:receive(), "after")
+  check.that(w:join())
+end
+
+-- A select asks each object for its number, and keeps it to itself.
+function case.a_select_leaves_registrations_as_they_are()
+  local receiver, peer = pair()
+  after_a_wait(receiver, peer)
+  check.equal(#socket.select({ receiver }, nil, 0), 0)
+  check.equal(#socket.select({ receiver }, nil, 0.001), 0)
+  local before = process.stats().descriptors_registered
+  for _ = 1, 10 do after_a_wait(receiver, peer) end
+  check.equal(process.stats().descriptors_registered, before)
+  check.that(receiver:getfd() >= 0)
+  for _ = 1, 10 do after_a_wait(receiver, peer) end
+  check.within(process.stats().descriptors_registered - before, 10, 30, "registrations")
+end
+
 check.run(case)
