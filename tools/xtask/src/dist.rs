@@ -32,6 +32,9 @@ use zig::Zig;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The directory of the builds for other systems.
+const BUILD: &str = "dist-build";
+
 /// What the user asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct Order {
@@ -50,11 +53,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 pub(crate) fn step(steps: &mut Steps) {
     steps.check("packages for older systems", || {
         let own = Target::of(std::env::consts::ARCH);
-        make_and_try(&Order {
+        let made = make_and_try(&Order {
             targets: own.into_iter().collect(),
             is_made_twice: false,
             is_quick: true,
-        })
+        });
+        for directory in [BUILD, "dist-trial"] {
+            workspace::remove(&workspace::target_directory(directory));
+        }
+        made
     });
 }
 
@@ -102,7 +109,7 @@ fn make_and_try(order: &Order) -> Outcome {
     let zig = Zig::installed()?;
     let progress = progress(order);
     let directory = workspace::directory_to_publish()?.join(format!("baton-{VERSION}"));
-    let (made, launcher, sums) = make_all(&zig, order, &directory, "dist-build", &progress)?;
+    let (made, launcher, sums) = make_all(&zig, order, &directory, BUILD, &progress)?;
     for (target, made) in order.targets.iter().zip(&made) {
         progress.set_message(format!("try the packages for {}", target.architecture));
         trial::run(&zig, target, made, &launcher)?;

@@ -13,6 +13,7 @@ mod counts;
 mod emulated;
 mod foreign_root;
 mod left_out;
+mod room;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -185,7 +186,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         Extent::All => run_all(&mut run, prepared),
     }
     let outcome = run.steps.finish();
-    say_what_was_not_run(extent, &missing, &skipped);
+    say_what_was_left(extent, &missing, &skipped);
     outcome
 }
 
@@ -265,6 +266,7 @@ fn run_all(run: &mut Run, prepared: impl Fn(Command) -> Command) {
         ("fallbacks for old kernels", OLD_KERNELS, "fallbacks"),
         ("fallbacks for other systems", OTHER_SYSTEMS, "portable"),
     ] {
+        let before = room::Before::now();
         let of_runtime = [&TESTS[..], &["-p", "baton-sys", "-p", "baton-core"]].concat();
         // With the whole workspace, dependencies have the same features as in the debug build.
         let mut of_interpreter = [&TESTS[..], &["--workspace"]].concat();
@@ -278,6 +280,7 @@ fn run_all(run: &mut Run, prepared: impl Fn(Command) -> Command) {
                 Err(why) => run.steps.check(&step, || Err(why)),
             }
         }
+        before.restore(&workspace::target_directory(directory));
     }
 }
 
@@ -293,6 +296,7 @@ fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     run.tests("interpreter, release", &mut interpreter);
     let of_runtime = [&TESTS[..], &["--release", "-p", "baton-core"]].concat();
     run.tests("runtime, release", &mut prepared(cargo(&of_runtime)));
+    workspace::remove(&workspace::target_directory("release"));
 }
 
 fn prepared(
@@ -315,8 +319,10 @@ fn prepared(
     command
 }
 
-/// Prints the last lines of a run: what it did not test, and how to test that too.
-fn say_what_was_not_run(extent: Extent, missing: &[Package], skipped: &SkippedList) {
+/// Prints the last lines of a run: how large the build is, what the run did not test, and how to
+/// test that too.
+fn say_what_was_left(extent: Extent, missing: &[Package], skipped: &SkippedList) {
+    println!("\n==> test: {}", room::line());
     let lines = skipped.lines();
     if extent == Extent::All && missing.is_empty() && lines.is_empty() {
         println!("\n==> test: nothing was left out");

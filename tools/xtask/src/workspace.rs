@@ -37,6 +37,15 @@ pub(crate) fn shown(root: &Path, path: &Path) -> String {
         .replace('\\', "/")
 }
 
+/// Removes build output: a file, or a directory with all that it has.
+pub(crate) fn remove(path: &Path) {
+    // What cannot be removed takes room, and nothing worse.
+    let _ = match path.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    };
+}
+
 /// cargo's profile for what is published: fat link-time optimization.
 pub(crate) const DIST: &str = "dist";
 
