@@ -6,6 +6,7 @@
 //! - [`ci`] runs everything else that continuous integration checks.
 //! - [`tidy`] checks rules on the sources that no compiler checks.
 //! - [`generate`] writes the manual page, the completions and the book's reference pages.
+//! - [`cost`] measures what the first build costs, beside a known program's.
 //! - [`deb`] makes a Debian package, and [`dist`] makes packages for older and other systems.
 //! - [`install`] installs the libraries for interpreters in C, and for programs that embed Lua.
 //! - [`peers`] installs the systems that the benches compare Baton with, and [`readers`] the
@@ -22,6 +23,7 @@ mod cargo;
 mod checker;
 mod ci;
 mod cluster;
+mod cost;
 mod deb;
 mod dist;
 mod generate;
@@ -60,6 +62,8 @@ usage: cargo xtask <command>
   ci                      run fmt, clippy, tidy, doc, loom, cargo-deny and typos
   tidy [--graph]          check rules on the sources that no compiler checks; --graph prints
                           which file uses which
+  cost [--rounds N]       build the interpreter in a clean clone, and ripgrep, in turns; print the
+                          CPU time, the crates and the size of both
   generate                write the manual page, the shells' completions and the book's
                           reference pages
   deb [--try]             make a Debian package of the interpreter; --try installs it in a
@@ -125,6 +129,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
     match command.as_str() {
         "test" => testing::run(rest),
         "ci" => without_arguments(command, rest).and_then(|()| ci::run()),
+        "cost" => cost::run(rest),
         "cluster" => without_arguments(command, rest).and_then(|()| cluster::run()),
         "deb" => deb::run(rest),
         "dist" => dist::run(rest),
