@@ -2,6 +2,8 @@
 
 #[path = "build/lua_source.rs"]
 mod lua_source;
+#[path = "build/module_interface.rs"]
+mod module_interface;
 
 use std::path::{Path, PathBuf};
 
@@ -68,22 +70,30 @@ fn main() {
     let runtime = PathBuf::from(
         std::env::var_os("DEP_BATON_CAPI_INCLUDE").expect("baton-capi says where baton.h is"),
     );
-    write_exports(&runtime);
-    compile_lua(&source, &[gate, direct, runtime], &manifest.join("c"));
+    let own = manifest.join("include");
+    write_exports(&runtime, &own);
+    let built_for = module_interface::built_for(&runtime, &own);
+    compile_lua(
+        &source,
+        &[gate, direct, runtime],
+        &manifest.join("c"),
+        &built_for,
+    );
     export_headers(&source);
 }
 
-/// Writes the linker's list of what an executable exports to modules: Lua's interface and that of
-/// `baton.h`. A module must not take anything else from the executable: its libraries and ours may
-/// have functions of the same names.
-fn write_exports(headers: &Path) {
+/// Writes the linker's list of what an executable exports to modules: Lua's interface, that of
+/// `baton.h`, and that for our own modules. A module must not take anything else from the
+/// executable: its libraries and ours may have functions of the same names.
+fn write_exports(headers: &Path, own: &Path) {
     let mut names = vec![
         "lua_*".to_owned(),
         "luaL_*".to_owned(),
         "luaopen_*".to_owned(),
     ];
-    for header in ["baton.h", "baton/guest.h", "baton/inline.h"] {
-        let path = headers.join(header);
+    let of_runtime = ["baton.h", "baton/guest.h", "baton/inline.h"];
+    let of_runtime = of_runtime.map(|name| headers.join(name));
+    for path in of_runtime.into_iter().chain([own.join("baton_module.h")]) {
         println!("cargo::rerun-if-changed={}", path.display());
         let text = std::fs::read_to_string(path).expect("the header is readable");
         names.extend(names_in(&text));
@@ -130,7 +140,7 @@ fn folders_of(directory: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
+fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path, built_for: &str) {
     let base = || {
         let mut build = cc::Build::new();
         build
@@ -190,7 +200,11 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path) {
         .flag("-Werror=implicit-function-declaration")
         .flag("-include")
         .flag(&seam)
-        .define("_GNU_SOURCE", None);
+        .define("_GNU_SOURCE", None)
+        .define(
+            "BATON_MODULE_BUILT_FOR",
+            format!("\"{built_for}\"").as_str(),
+        );
     for folder in folders_of(own) {
         build.files(
             files_of(&folder)

@@ -322,6 +322,10 @@ BATON_ANY_THREAD void baton_signal_from_outside(const baton_vm *vm, uint64_t sem
    runs on and that receives no signals. Signals go to the threads that run processes. Returns 0 if
    the system refuses it. */
 BATON_ANY_THREAD int baton_start_helper(const char *name, void (*run)(void *), void *argument);
+/* How many forks are between this program and the one that was started, from the first VM on. What
+   was made at another number belongs to the program that was forked: its threads are not here, and
+   its mutexes may be locked. */
+BATON_ANY_THREAD uint32_t baton_forks(void);
 
 /* }====================================================== */
 

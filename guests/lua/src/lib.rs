@@ -10,12 +10,12 @@
 //! | `guest` | the [`Guest`](baton_core::guest::Guest) of the runtime |
 //! | [`answers`] | what clients make of answers to observers: texts and files |
 //! | `call_times` | how long foreign calls took that others ran beside |
-//! | `cluster` | functions of `baton-cluster` for `require "baton.cluster"` |
 //! | `inside` | what observers ask: stacks, counters, parameters |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
 //! | `spares` | blocks of messages that return to the VM that has made them |
 //! | `source` | the modules that are written in Lua |
 //! | [`suggestions`] | what a mistyped word was meant to be; unknown variables of the environment |
+//! | `own_modules` | where `baton/NAME.so` is |
 //! | `wording` | how reports name processes |
 //! | `program` | a program: its first VM with its main process |
 //! | `hosting` | a state that a program embeds: its VM, beside the program's own code |
@@ -23,11 +23,11 @@
 
 pub mod answers;
 mod call_times;
-mod cluster;
 mod ffi;
 mod guest;
 mod hosting;
 mod inside;
+mod own_modules;
 mod program;
 mod source;
 mod spares;

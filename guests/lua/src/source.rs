@@ -12,10 +12,6 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
     // SAFETY: the caller's condition.
     let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
-        b"cluster" => include_str!("../lua/cluster.lua"),
-        b"cluster/queues" => include_str!("../lua/cluster/queues.lua"),
-        b"cluster/services" => include_str!("../lua/cluster/services.lua"),
-        b"cluster/tables" => include_str!("../lua/cluster/tables.lua"),
         b"inspect" => include_str!("../lua/inspect.lua"),
         b"later" => include_str!("../lua/later.lua"),
         b"scope" => include_str!("../lua/scope.lua"),

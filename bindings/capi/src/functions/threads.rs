@@ -3,7 +3,7 @@
 use super::{gate, process, write_message};
 use baton_core::sched::{ProcessId, SpawnOptions, describe_wait};
 use baton_core::vm::{Inside, Spawned, Vm};
-use baton_sys::thread;
+use baton_sys::{forking, thread};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The size of `thread` in `struct baton_spawn_options`.
@@ -129,6 +129,13 @@ unsafe extern "C" fn baton_thread(vm: &Vm, name: *mut c_char, size: usize) -> c_
     // SAFETY: the caller's condition.
     unsafe { write_message(name, size, &vm.thread_name(carrier).unwrap_or_default()) };
     carrier.0 as c_int
+}
+
+/// How many forks are between this program and the one that was started.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_forks() -> u32 {
+    forking::generation()
 }
 
 /// Starts a native thread without a process. Returns 0 if the system refuses it.

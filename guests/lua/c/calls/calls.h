@@ -27,6 +27,8 @@ int baton_lua_wait_for_object(lua_State *L, struct baton_process *process, const
 /* policies.c */
 void baton_lua_module_loaded(lua_State *L, const char *name, lua_CFunction loader, int index);
 void baton_lua_read_declarations(lua_State *L, const char *text);
+/* Has the functions of the object file that the address is in count as the guest's own. */
+void baton_lua_note_own_code(lua_State *L, const void *address);
 int baton_lua_concurrent(lua_State *L);
 /* The policy of a function of a C module, for warnings. */
 struct baton_policy_of_call {

@@ -139,6 +139,13 @@ static int find_object_file(struct range *range) {
 
 #endif
 
+void baton_lua_note_own_code(lua_State *L, const void *address) {
+  struct range range = {address, NULL, NULL};
+  if (baton_lua_is_in_own_code(address)) return;
+  if (!find_object_file(&range) || !baton_lua_add_own_code(range.low, range.high))
+    luaL_error(L, "not enough memory");
+}
+
 /* The opener of a linked module, found from one of its functions. */
 static lua_CFunction opener_of(lua_CFunction function) {
   lua_CFunction pusher;

@@ -67,18 +67,22 @@ static void keep_code(lua_State *L, const char *name) {
       &codes, &code->next, code, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
 }
 
-void baton_lua_load_part(lua_State *L, const char *name, const char *chunk) {
+void baton_lua_load_text(
+    lua_State *L, const char *name, const char *text, size_t size, const char *chunk) {
   const struct code *code = find_code(name);
   const struct baton_process *process = baton_lua_here(L);
-  size_t size;
-  const char *text;
   if (code != NULL) {
     if (luaL_loadbufferx(L, code->bytes, code->size, chunk, "b") != LUA_OK) lua_error(L);
     return;
   }
-  text = baton_lua_source(name, &size);
   if (luaL_loadbufferx(L, text, size, chunk, "t") != LUA_OK) lua_error(L);
   if (process != NULL && process->vm->start != NULL) keep_code(L, name);
+}
+
+void baton_lua_load_part(lua_State *L, const char *name, const char *chunk) {
+  size_t size;
+  const char *text = baton_lua_source(name, &size);
+  baton_lua_load_text(L, name, text, size, chunk);
 }
 
 /* A simulated run counts instructions, so its parts are loaded at once: its seeds stay as they are.

@@ -36,6 +36,9 @@ int baton_lua_list(lua_State *L);
 /* Pushes a file of lua/, named without its ending, as a function. `chunk` is its name in reports.
    Raises an error if memory is short. Outside the VM. */
 void baton_lua_load_part(lua_State *L, const char *name, const char *chunk);
+/* The same for a text in Lua. Its name is no other text's. */
+void baton_lua_load_text(
+    lua_State *L, const char *name, const char *text, size_t size, const char *chunk);
 /* Pops a function that runs a part: it gets the table in which the part sets its functions. Sets
    functions of these names in the module's table below it, which run the part when one of them is
    called first. `entries` is the index of a table that the part fills and that is to be asked for

@@ -4,7 +4,6 @@
 #include "seam/internals.h"
 #include "program/program.h"
 #include "calls/calls.h"
-#include "cluster/cluster.h"
 #include "copying/copying.h"
 #include "io/io.h"
 #include "modules/modules.h"
@@ -69,8 +68,7 @@ static void suit(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, baton_lua_vm_module());
   lua_setfield(L, -2, "baton.vm");
-  lua_pushcfunction(L, baton_lua_open_cluster);
-  lua_setfield(L, -2, "baton.cluster");
+  baton_lua_offer_own_modules(L);
   lua_pop(L, 1);
   if (is_open(L, LUA_STRLIBNAME) && is_open(L, LUA_IOLIBNAME)) baton_lua_note_library_functions(L);
   lua_getfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");

@@ -10,7 +10,6 @@
 #include "calls/calls.h"
 #include "copying/copying.h"
 #include "sharing/sharing.h"
-#include "cluster/cluster.h"
 #include "debugger/debugger.h"
 #include "state/state.h"
 #include "system.h"

@@ -16,6 +16,11 @@ void baton_lua_openlibs(lua_State *L);
 /* Makes the libraries that are open suit processes. What is not Lua's own stays. */
 void baton_lua_adapt(lua_State *L);
 
+/* own_modules.c */
+/* Adds the modules of Baton's own that are files to the table of loaders on the top of the
+   stack. */
+void baton_lua_offer_own_modules(lua_State *L);
+
 /* program.c */
 void baton_lua_run(struct baton_process *process);
 int baton_lua_wait_for_rest(lua_State *L);

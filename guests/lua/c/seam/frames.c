@@ -109,6 +109,20 @@ static void note_pushed(lua_State *L, lua_CFunction function) {
   }
 }
 
+const struct baton_own_code *baton_own_code;
+
+int baton_lua_add_own_code(const char *low, const char *high) {
+  struct baton_own_code *code = malloc(sizeof *code);
+  if (code == NULL) return 0;
+  code->low = low;
+  code->high = high;
+  /* Relaxed (also if another VM was faster): only the pointer is compared. */
+  code->next = __atomic_load_n(&baton_own_code, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&baton_own_code, &code->next,
+      (const struct baton_own_code *)code, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+  return 1;
+}
+
 #undef lua_pushcclosure
 #undef lua_tocfunction
 #undef luaL_setfuncs

@@ -111,6 +111,32 @@ static inline int baton_lua_is_in_executable(lua_CFunction function) {
 }
 
 /*
+** The code of a module of Baton's own that is a file (program/own_modules.c). The list grows at its
+** head. Nothing is removed, as these modules are never unloaded. Two VMs that load a module at the
+** same time may both add it.
+**
+** | operation | ordering | why |
+** |---|---|---|
+** | baton_lua_is_in_own_code | acquire | pairs with the release of baton_lua_add_own_code |
+** | baton_lua_add_own_code | release | pairs with the acquire of baton_lua_is_in_own_code |
+*/
+struct baton_own_code {
+  const struct baton_own_code *next;
+  const char *low, *high;
+};
+extern __attribute__((visibility("hidden"))) const struct baton_own_code *baton_own_code;
+
+static inline int baton_lua_is_in_own_code(const void *address) {
+  const struct baton_own_code *code = __atomic_load_n(&baton_own_code, __ATOMIC_ACQUIRE);
+  const char *at = address;
+  while (code != NULL && (at < code->low || at >= code->high)) code = code->next;
+  return code != NULL;
+}
+
+/* frames.c. Returns 0 without memory. */
+int baton_lua_add_own_code(const char *low, const char *high);
+
+/*
 ** What a walk found in a frame and below it, kept in two bits of its `callstatus` that Lua does not
 ** use. Lua resets them for each call, and nothing below a frame changes while it exists. So each
 ** frame is examined once, however deep the stack is at each switch.
@@ -123,9 +149,10 @@ static inline int baton_lua_is_in_executable(lua_CFunction function) {
 _Static_assert(CIST_LEQ < FRAMES_ALL_OURS && sizeof(((CallInfo *)0)->callstatus) == 2,
     "the two bits are free");
 
-/* Whether the function is Lua's, the guest's or the command line's. */
+/* Whether the function is Lua's, the guest's, the command line's, or of a module of Baton's own. */
 static inline int baton_lua_is_ours(lua_CFunction function) {
-  if (!baton_lua_is_in_executable(function)) return 0;
+  if (!baton_lua_is_in_executable(function))
+    return baton_lua_is_in_own_code((const void *)(size_t)function);
   /* Relaxed: see add_note in frames.c. */
   return luai_likely(!__atomic_load_n(&baton_functions_are_linked, __ATOMIC_RELAXED)) ||
       !baton_lua_is_linked(function);

@@ -39,9 +39,10 @@ pub use connect::Options;
 
 use crate::command::{Command, Ticket};
 use crate::event::{Answer, Event, Events};
+use crate::host;
+use crate::mutex::Mutex as PlainMutex;
 use crate::thread::Thread;
 use ahead::Ahead;
-use baton_sys::forking::{self, ForkMutex};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
@@ -65,7 +66,7 @@ const COMMAND_BYTES: usize = 256;
 pub(crate) struct Shared {
     pub(crate) events: Events,
     /// The jobs that are fetched ahead, by their queues.
-    ahead: ForkMutex<HashMap<String, Arc<ForkMutex<Ahead>>>>,
+    ahead: PlainMutex<HashMap<String, Arc<PlainMutex<Ahead>>>>,
     /// Bytes of commands that are in progress. Relaxed: a limit, which need not be exact.
     in_progress: AtomicUsize,
     /// Relaxed: a hint. The command finds out by itself.
@@ -106,7 +107,7 @@ impl Nats {
         let thread = Thread::get()?;
         let shared = Arc::new(Shared {
             events: Events::new()?,
-            ahead: ForkMutex::default(),
+            ahead: PlainMutex::default(),
             in_progress: AtomicUsize::new(0),
             is_online: AtomicBool::new(false),
             max_payload: AtomicUsize::new(1 << 20),
@@ -125,13 +126,13 @@ impl Nats {
             shared,
             ended: Mutex::new(ended),
             _thread: thread,
-            generation: forking::generation(),
+            generation: host::forks(),
         })
     }
 
     /// Whether this program made the connection, and not one that has forked it.
     fn is_ours(&self) -> bool {
-        self.generation == forking::generation()
+        self.generation == host::forks()
     }
 }
 
@@ -207,12 +208,12 @@ impl Drop for Nats {
 }
 
 impl Shared {
-    fn put_ahead(&self, queue: &str, ahead: &Arc<ForkMutex<Ahead>>) {
+    fn put_ahead(&self, queue: &str, ahead: &Arc<PlainMutex<Ahead>>) {
         let ahead = Arc::clone(ahead);
         self.ahead.lock().insert(queue.to_owned(), ahead);
     }
 
-    fn ahead_of(&self, queue: &str) -> Option<Arc<ForkMutex<Ahead>>> {
+    fn ahead_of(&self, queue: &str) -> Option<Arc<PlainMutex<Ahead>>> {
         self.ahead.lock().get(queue).cloned()
     }
 

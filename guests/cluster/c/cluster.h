@@ -1,11 +1,11 @@
 /*
-** The public header of cluster/: require "baton.cluster".
+** The half of the module in C.
 **
-** cluster.h, module.c   the engine (src/cluster.rs) for the files of lua/
+** cluster.h, module.c   the engine (src/lua.rs) for the files of lua/
 ** pack.c                a value becomes bytes
 ** unpack.c              bytes become a value
 **
-** Everything else is in Lua (lua/cluster*.lua), so the processes that wait can be killed, and
+** Everything else is in Lua (lua/), so the processes that wait can be killed, and
 ** others go on.
 **
 ** Values are MessagePack behind one byte, the version. Strings are `str` if they are UTF-8, else
@@ -16,20 +16,13 @@
 #ifndef BATON_CLUSTER_H
 #define BATON_CLUSTER_H
 
-#include "seam/guest.h"
-
-/* {======================================================
-** For the folders above
-** ======================================================= */
+#include "baton.h"
+#include "baton_module.h"
+#include "lauxlib.h"
 
 /* module.c */
-int baton_lua_open_cluster(lua_State *L);
-
-/* }====================================================== */
-
-/* {======================================================
-** Between the files of this folder
-** ======================================================= */
+/* Opens the module. */
+int baton_cluster_open(lua_State *L);
 
 #define BATON_VALUES_VERSION 1
 #define BATON_VALUES_DEPTH 100 /* tables within tables */
@@ -45,7 +38,5 @@ int baton_cluster_pack_list(lua_State *L);
 int baton_cluster_unpack(lua_State *L);
 /* unpack_list(bytes) -> true, values of the array...; or false, what is wrong */
 int baton_cluster_unpack_list(lua_State *L);
-
-/* }====================================================== */
 
 #endif

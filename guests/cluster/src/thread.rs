@@ -4,7 +4,8 @@
 //! [`Thread`], and the thread waits until there is none. A fork's child has no such thread, so it
 //! starts its own for its own connections.
 
-use baton_sys::forking::{self, ForkMutex};
+use crate::host;
+use crate::mutex::Mutex;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -30,14 +31,14 @@ impl std::fmt::Debug for Starts {
 
 struct Starts(UnboundedReceiver<Start>);
 
-static THREAD: ForkMutex<Weak<Thread>> = ForkMutex::new(Weak::new());
+static THREAD: Mutex<Weak<Thread>> = Mutex::new(Weak::new());
 
 impl Thread {
     /// The program's thread, which is started if it does not run.
     pub(crate) fn get() -> io::Result<Arc<Thread>> {
         let mut current = THREAD.lock();
         if let Some(thread) = current.upgrade()
-            && thread.generation == forking::generation()
+            && thread.generation == host::forks()
         {
             return Ok(thread);
         }
@@ -46,10 +47,10 @@ impl Thread {
             .enable_time()
             .build()?;
         let (starts, receiver) = mpsc::unbounded_channel();
-        baton_sys::thread::start_helper("baton-cluster", move || run(&runtime, Starts(receiver)))?;
+        host::start_helper(c"baton-cluster", move || run(&runtime, Starts(receiver)))?;
         let thread = Arc::new(Thread {
             starts,
-            generation: forking::generation(),
+            generation: host::forks(),
         });
         *current = Arc::downgrade(&thread);
         Ok(thread)

@@ -1,11 +1,8 @@
 /*
 ** The engine for the files of lua/: it takes commands and gives events, and neither waits. Which
-** fields of a command or event count, src/cluster.rs says.
+** fields of a command or event count, src/lua.rs says.
 */
-#include "cluster/cluster.h"
-#include "calls/calls.h"
-#include "process/process.h"
-#include "state/state.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,7 +12,7 @@ struct bytes {
   size_t size;
 };
 
-/* Records of src/cluster.rs. */
+/* Records of src/lua.rs. */
 struct engine_options {
   const char *url, *name, *user, *password, *token, *credentials;
   const char *authority, *certificate, *key;
@@ -54,6 +51,8 @@ int baton_cluster_is_ours(const struct engine *engine);
 uint64_t baton_cluster_lost(const struct engine *engine, uint64_t ticket);
 size_t baton_cluster_max_payload(const struct engine *engine);
 void baton_cluster_end(struct engine *engine);
+/* The text of a file of lua/. */
+const char *baton_cluster_source(const char *name, size_t *size);
 
 #define ENGINE "baton.cluster: an engine"
 
@@ -106,14 +105,14 @@ static int connect(lua_State *L) {
   options.certificate = string_field(L, "cert");
   options.key = string_field(L, "key");
   options.is_encrypted = number_field(L, "encrypted") != 0;
-  options.is_simulated = baton_simulated;
+  options.is_simulated = baton_module_is_simulated();
   options.seed = (uint64_t)number_field(L, "seed");
   options.delay = number_field(L, "delay");
   options.loss = number_field(L, "loss");
   options.duplication = number_field(L, "duplication");
   options.every = number_field(L, "every");
   options.lasts = number_field(L, "lasts");
-  baton_lua_check_memory(L);
+  baton_module_check_memory(L);
   place = (struct engine **)lua_newuserdatauv(L, sizeof *place, 0);
   *place = NULL;
   luaL_setmetatable(L, ENGINE);
@@ -143,7 +142,7 @@ static int submit(lua_State *L) {
   struct engine_command command;
   int i;
   if (engine == NULL || !baton_cluster_is_ours(engine)) return 0;
-  baton_lua_check_memory(L);
+  baton_module_check_memory(L);
   command.kind = (int)luaL_checkinteger(L, 2);
   command.ticket = (uint64_t)luaL_optinteger(L, 3, 0);
   read_bytes(L, 4, &command.subject);
@@ -235,39 +234,44 @@ static int max_payload(lua_State *L) {
   return 1;
 }
 
-/* source(name) -> the chunk of a file of lua/cluster/ */
+/* source(name) -> the chunk of a file of lua/, named "cluster" or "cluster/FILE" */
 static int source(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
-  baton_lua_load_part(L, name, lua_pushfstring(L, "=baton.%s", name));
+  size_t size;
+  const char *text = baton_cluster_source(name, &size);
+  baton_module_load(L, name, text, size);
   return 1;
 }
 
-int baton_lua_open_cluster(lua_State *L) {
+int baton_cluster_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"connect", connect}, {"ticket", ticket},
       {"submit", submit}, {"take", take}, {"take_job", take_job}, {"descriptor", descriptor},
       {"due", due}, {"state", state}, {"lost", lost}, {"max_payload", max_payload},
       {"finish", end}, {"source", source}, {"pack", baton_cluster_pack},
       {"pack_list", baton_cluster_pack_list},
       {"unpack", baton_cluster_unpack}, {"unpack_list", baton_cluster_unpack_list},
-      {"refuse", baton_lua_refuse_argument},
-      {"raise", baton_lua_raise_with_trace}, {"end_process", baton_lua_end_process},
       {NULL, NULL}};
   if (luaL_newmetatable(L, ENGINE)) {
     lua_pushcfunction(L, end);
     lua_setfield(L, -2, "__gc");
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "__metatable");
-    baton_lua_note_quick_finalizer(end);
-    baton_lua_note_giving_finalizer(end);
+    baton_module_note(end, BATON_MODULE_IS_QUICK | BATON_MODULE_GIVES_BACK);
   }
   lua_pop(L, 1);
-  baton_lua_note_function_that_gives_way(baton_cluster_unpack);
-  baton_lua_note_function_that_gives_way(baton_cluster_unpack_list);
+  baton_module_note(baton_cluster_unpack, BATON_MODULE_GIVES_WAY);
+  baton_module_note(baton_cluster_unpack_list, BATON_MODULE_GIVES_WAY);
   lua_pushcfunction(L, source);
   lua_pushliteral(L, "cluster");
   lua_call(L, 1, 1);
   luaL_newlib(L, functions);
-  lua_pushboolean(L, baton_simulated);
+  baton_module_push(L, BATON_MODULE_REFUSE);
+  lua_setfield(L, -2, "refuse");
+  baton_module_push(L, BATON_MODULE_RAISE);
+  lua_setfield(L, -2, "raise");
+  baton_module_push(L, BATON_MODULE_END_PROCESS);
+  lua_setfield(L, -2, "end_process");
+  lua_pushboolean(L, baton_module_is_simulated());
   lua_setfield(L, -2, "is_simulated");
   lua_call(L, 1, 1);
   return 1;

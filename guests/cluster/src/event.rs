@@ -10,7 +10,7 @@
 //! has emptied the pipe before the next event makes it readable.
 
 use crate::command::Ticket;
-use baton_sys::forking::ForkMutex;
+use crate::mutex::Mutex;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -68,7 +68,7 @@ pub struct Answer {
 /// The events that wait to be taken.
 #[derive(Debug)]
 pub(crate) struct Events {
-    waiting: ForkMutex<Waiting>,
+    waiting: Mutex<Waiting>,
     reader: PipeReader,
     writer: PipeWriter,
 }
@@ -106,7 +106,7 @@ impl Events {
         rustix::io::ioctl_fionbio(&reader, true)?;
         rustix::io::ioctl_fionbio(&writer, true)?;
         Ok(Events {
-            waiting: ForkMutex::default(),
+            waiting: Mutex::default(),
             reader,
             writer,
         })

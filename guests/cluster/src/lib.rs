@@ -1,7 +1,9 @@
-//! Messages, services, durable queues and tables between programs on several machines.
+//! `baton/cluster.so`, which `require "baton.cluster"` loads: messages, services, durable queues
+//! and tables between programs on several machines.
 //!
-//! A guest gives [`Command`]s to an [`Engine`] and takes [`Event`]s from it. Neither ever waits. A
-//! command that has an answer names a *ticket*, and so does its answer.
+//! The engine knows no language. A guest gives [`Command`]s to an [`Engine`] and takes [`Event`]s
+//! from it. Neither ever waits. A command that has an answer names a *ticket*, and so does its
+//! answer.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -9,29 +11,24 @@
 //! | [`nats`] | the engine over NATS, on a native thread that all connections share |
 //! | [`memory`] | the engine of simulated runs: a server in memory, with faults by a seed |
 //! | `thread` | that native thread |
-//!
-//! ```
-//! use baton_cluster::memory::{Faults, Memory};
-//! use baton_cluster::{Command, Engine, Event};
-//!
-//! let mut one = Memory::connect("example", Faults::none(), 7);
-//! one.submit(Command::Subscribe { ticket: 1, subject: "news".into(), group: None, most: 8 }, 0);
-//! one.submit(Command::Publish { subject: "news".into(), payload: "hello".into() }, 0);
-//! let message = std::iter::from_fn(|| one.due().map(|now| one.take(now)))
-//!     .find_map(|event| match event {
-//!         Some(Event::Message { payload, .. }) => Some(payload),
-//!         _ => None,
-//!     });
-//! assert_eq!(message.as_deref(), Some(&b"hello"[..]));
-//! ```
+//! | `host` | what all of them call of the program |
+//! | `lua` | the engine for `c/` and `lua/`, the module's halves in C and in Lua |
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod command;
 pub mod event;
 pub mod memory;
+mod mutex;
 pub mod nats;
 mod thread;
+
+#[allow(unsafe_code)]
+mod host;
+// Unit tests have no Lua.
+#[cfg(not(test))]
+#[allow(unsafe_code)]
+mod lua;
 
 pub use command::{Command, End, QueueOptions};
 pub use event::{Answer, Event};

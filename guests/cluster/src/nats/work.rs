@@ -3,8 +3,8 @@
 use super::ahead::Ahead;
 use super::ends::Ends;
 use crate::command::{QueueOptions, Ticket};
+use crate::mutex::Mutex;
 use async_nats::{Client, Message};
-use baton_sys::forking::ForkMutex;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -30,7 +30,7 @@ pub(super) struct OpenQueue {
     pub(super) inbox: String,
     pub(super) waiting: RefCell<VecDeque<Ticket>>,
     /// The jobs that are fetched ahead.
-    pub(super) ahead: Arc<ForkMutex<Ahead>>,
+    pub(super) ahead: Arc<Mutex<Ahead>>,
     pub(super) ends: RefCell<Ends>,
     pub(super) is_closing: Cell<bool>,
 }
@@ -44,7 +44,7 @@ impl OpenQueue {
             options,
             inbox: client.new_inbox(),
             waiting: RefCell::default(),
-            ahead: Arc::new(ForkMutex::new(ahead)),
+            ahead: Arc::new(Mutex::new(ahead)),
             ends: RefCell::new(Ends::new(now)),
             is_closing: Cell::new(false),
         }

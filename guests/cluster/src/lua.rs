@@ -1,13 +1,40 @@
-//! Functions of `baton-cluster` for `c/cluster/module.c`: commands and events as flat records.
+//! What the file exports, and functions of the engine for `c/module.c`: commands and events as flat
+//! records, and the texts of `lua/`.
 
-use baton_cluster::memory::{Faults, Memory};
-use baton_cluster::nats::{Nats, Options};
-use baton_cluster::{Answer, Command, End, Engine, Event, QueueOptions};
-use baton_sys::forking;
+use crate::host;
+use crate::memory::{Faults, Memory};
+use crate::nats::{Nats, Options};
+use crate::{Answer, Command, End, Engine, Event, QueueOptions};
 use bytes::Bytes;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// `struct baton_module_record` of `baton_module.h`.
+#[repr(C)]
+struct Record {
+    built_for: *const c_char,
+    open: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+// SAFETY: it is never written, nor is the text that it points to.
+unsafe impl Sync for Record {}
+
+unsafe extern "C" {
+    /// Of `c/module.c`. The argument is a `lua_State`.
+    fn baton_cluster_open(state: *mut c_void) -> c_int;
+}
+
+/// What the program finds in the file.
+// SAFETY: the only definition of this symbol, with the type of `baton_module.h`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+static baton_module: Record = Record {
+    built_for: concat!(env!("BATON_MODULE_BUILT_FOR"), "\0")
+        .as_ptr()
+        .cast(),
+    open: baton_cluster_open,
+};
 
 /// Bytes of the other half. Null: there are none.
 #[repr(C)]
@@ -128,7 +155,7 @@ struct Connection {
 
 impl Connection {
     fn is_ours(&self) -> bool {
-        self.generation == forking::generation()
+        self.generation == host::forks()
     }
 }
 
@@ -335,7 +362,7 @@ fn record(event: &Event) -> RawEvent {
 ///
 /// # Safety
 /// The strings of the options are C strings or null, and `error` is writable.
-// SAFETY: the only definition of this symbol, with the signature of `c/cluster/module.c`.
+// SAFETY: the only definition of this symbol, with the signature of `c/module.c`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_cluster_connect(
     options: &RawOptions,
@@ -347,11 +374,16 @@ unsafe extern "C" fn baton_cluster_connect(
         Ok(engine) => Box::into_raw(Box::new(Connection {
             engine,
             last: None,
-            generation: forking::generation(),
+            generation: host::forks(),
         })),
         Err(why) => {
             // SAFETY: the caller's condition.
-            unsafe { error.write(why.raw_os_error().unwrap_or(libc::EAGAIN)) };
+            unsafe {
+                error.write(
+                    why.raw_os_error()
+                        .unwrap_or(rustix::io::Errno::AGAIN.raw_os_error()),
+                )
+            };
             std::ptr::null_mut()
         }
     }
@@ -472,4 +504,24 @@ unsafe extern "C" fn baton_cluster_end(connection: *mut Connection) {
     if !connection.is_ours() {
         std::mem::forget(connection);
     }
+}
+
+/// The text of a file of `lua/`; empty for another name.
+///
+/// # Safety
+/// `name` is a C string, `size` is writable.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_cluster_source(name: *const c_char, size: *mut usize) -> *const c_char {
+    // SAFETY: the caller's condition.
+    let text = match unsafe { CStr::from_ptr(name) }.to_bytes() {
+        b"cluster" => include_str!("../lua/cluster.lua"),
+        b"cluster/queues" => include_str!("../lua/queues.lua"),
+        b"cluster/services" => include_str!("../lua/services.lua"),
+        b"cluster/tables" => include_str!("../lua/tables.lua"),
+        _ => "",
+    };
+    // SAFETY: the caller's condition.
+    unsafe { size.write(text.len()) };
+    text.as_ptr().cast()
 }

@@ -1,7 +1,7 @@
 /*
 ** Bytes become a value. They may come from anyone: whatever they are, there is a value or a text
 ** that says what is wrong, and no more memory is used than a small multiple of their number. Others
-** run meanwhile, as both functions give way (see calls/retake_policy.c).
+** run meanwhile, as both functions give way (BATON_MODULE_GIVES_WAY).
 **
 ** Whoever chooses the keys of a map can choose numbers that Lua puts into one chain. Lua's hashes
 ** of strings have a seed, those of numbers have none. Each insertion then walks the whole chain,
@@ -9,8 +9,7 @@
 ** read first. Then the numbers are counted by the places that they would get. If they do not share
 ** too many, the table is made in its full size, so that it is not rehashed.
 */
-#include "cluster/cluster.h"
-#include "lauxlib.h"
+#include "cluster.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,8 +1,7 @@
 /*
 ** A value becomes bytes: cluster.h says which.
 */
-#include "cluster/cluster.h"
-#include "lauxlib.h"
+#include "cluster.h"
 
 #include <stdio.h>
 #include <string.h>
