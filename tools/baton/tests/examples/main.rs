@@ -7,6 +7,7 @@ mod harness;
 mod hello;
 mod notes;
 mod philosophers;
+mod race;
 #[path = "../packages/server.rs"]
 #[allow(dead_code, reason = "other tests need other servers")]
 mod server;
