@@ -102,8 +102,10 @@ function inspect.stacks()
 end
 
 function inspect.metrics(as)
-  if as == "text" then return answer_to("metrics_text")[1] end
-  if as ~= nil then wrong(1, "metrics", "nothing or 'text'", format("'%s'", as)) end
+  if as == "text" or as == "openmetrics" then return answer_to("metrics_" .. as)[1] end
+  if as ~= nil then
+    wrong(1, "metrics", "nothing, 'text' or 'openmetrics'", format("'%s'", as))
+  end
   return answer_to("metrics")[1]
 end
 

@@ -336,7 +336,7 @@ static const char help_text[] =
   "  profile PID    find out where a running program spends its time; with --alloc:\n"
   "                 what it allocates\n"
   "  trace PID      write what happens in a running program for ui.perfetto.dev\n"
-  "  metrics PID    write the counters of a running program as OpenMetrics\n"
+  "  metrics PID    write the metrics of a running program for Prometheus\n"
   "  heap PID       take a snapshot of a running program's heap; heap --diff a b\n"
   "                 shows what has grown between two\n"
   "  set PID        show or set the parameters of a running program\n"

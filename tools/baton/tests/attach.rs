@@ -194,13 +194,12 @@ fn counters_are_written_for_prometheus() {
     let program = ready(observed(WAITERS));
     let outcome = ask("metrics", &program, &[]);
     let text = &outcome.succeeds().stdout;
-    assert_has(text, "# TYPE baton_spawned counter\n");
-    assert_has(text, "# HELP baton_spawned processes spawned");
+    assert_has(text, "# TYPE baton_spawned_total counter\n");
+    assert_has(text, "# HELP baton_spawned_total processes spawned");
     assert_has(text, "baton_spawned_total 5\n");
     assert_has(text, "# TYPE baton_live gauge\n");
     assert_has(text, "baton_live 5\n");
-    assert_has(text, "# UNIT baton_park_cost_seconds seconds\n");
-    assert!(text.ends_with("# EOF\n"), "{text}");
+    assert_has(text, "# TYPE baton_park_cost_seconds gauge\n");
     program.signal_until_it_ends("KILL");
 }
 
@@ -227,8 +226,7 @@ fn every_counter_has_its_meaning() {
         let (_, meaning) = line
             .and_then(|line| line.split_once(' '))
             .expect("a definition");
-        let escaped = meaning.replace('\\', "\\\\").replace('"', "\\\"");
-        assert_has(&text, &format!(" {escaped}"));
+        assert_has(&text, &format!(" {meaning}"));
     }
 }
 

@@ -176,7 +176,8 @@ fn metrics_are_those_of_stats() {
          local lateness = metrics.histograms.lateness
          assert(#lateness.series[1].counts == #lateness.bounds + 1)
          local text = inspect.metrics 'text'
-         assert(text:find '\\nbaton_live 1\\n' and text:sub(-6) == '# EOF\\n')",
+         assert(text:find '\\nbaton_live 1\\n' and not text:find 'EOF')
+         assert(inspect.metrics 'openmetrics':sub(-6) == '# EOF\\n')",
     )
     .succeeds()
     .quietly();
@@ -260,7 +261,10 @@ fn wrong_use_is_explained() {
             "profile(1, { path = '/no/x.svg' })",
             "cannot write /no/x.svg",
         ),
-        ("metrics(1)", "(nothing or 'text' expected, got '1')"),
+        (
+            "metrics(1)",
+            "(nothing, 'text' or 'openmetrics' expected, got '1')",
+        ),
         (
             "heap(1)",
             "(a path that ends with .heapsnapshot expected, got number)",

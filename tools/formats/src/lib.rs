@@ -10,7 +10,7 @@
 //! | | `.folded` | FlameGraph's scripts, inferno |
 //! | | a table, and JSON | people, and programs |
 //! | [`trace::TraceWriter`] | `.pftrace` | Perfetto |
-//! | [`metrics::Metrics`] | OpenMetrics text | Prometheus and its relatives |
+//! | [`metrics::Metrics`] | Prometheus text, OpenMetrics text | Prometheus and its relatives |
 //! | [`heap::SnapshotWriter`] | `.heapsnapshot` | Chrome's DevTools |
 //! | [`heap::Growth`] | a table, and JSON | people, and programs |
 //!
@@ -74,16 +74,16 @@
 //! # Metrics
 //!
 //! ```
-//! use baton_formats::metrics::{Family, FamilyKind, Metrics};
+//! use baton_formats::metrics::{Family, FamilyKind, Metrics, TextFormat};
 //!
 //! let mut switches = Family::new(FamilyKind::Counter, "baton_switches", "Switches.")?;
 //! switches.add(&[("vm", b"main")], 1024_u64)?;
 //! let mut metrics = Metrics::default();
 //! metrics.add(switches)?;
 //! assert_eq!(
-//!     metrics.into_text(),
-//!     "# HELP baton_switches Switches.\n# TYPE baton_switches counter\n\
-//!      baton_switches_total{vm=\"main\"} 1024\n# EOF\n"
+//!     metrics.text(TextFormat::Prometheus),
+//!     "# HELP baton_switches_total Switches.\n# TYPE baton_switches_total counter\n\
+//!      baton_switches_total{vm=\"main\"} 1024\n"
 //! );
 //! # Ok::<(), baton_formats::metrics::MetricProblem>(())
 //! ```

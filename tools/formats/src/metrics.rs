@@ -1,19 +1,19 @@
-//! Metrics: counters, gauges and histograms, as OpenMetrics text.
+//! Metrics: counters, gauges and histograms, as text for Prometheus or as OpenMetrics text.
 //!
-//! Fill families with points, add them to [`Metrics`], and take the [text](Metrics::into_text).
+//! Fill families with points, add them to [`Metrics`], and take the [text](Metrics::text). Families
+//! can also be sent as data.
 
-mod collector;
+mod exposition;
+mod number;
 mod problem;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use prometheus_client::encoding::text;
-use prometheus_client::registry::Registry;
+use serde::{Deserialize, Serialize};
 
-use collector::Families;
 pub use problem::MetricProblem;
 
-/// A number that a metric has.
+/// A number that a metric has. As data, one that is not finite is the text "NaN", "+Inf" or "-Inf".
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// A number from 0.
@@ -43,7 +43,7 @@ impl From<f64> for Number {
 }
 
 /// How often something was how large.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// The upper bounds of the buckets, each larger than the one before it. The last bucket, which
     /// has no bound, is not among them.
@@ -56,15 +56,16 @@ pub struct Histogram {
 }
 
 /// What a family has for one set of labels.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 enum Measured {
-    Counter(Number),
-    Gauge(Number),
+    Number { value: Number },
     Histogram(Histogram),
 }
 
 /// What kind of metric a family is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FamilyKind {
     /// A sum that only grows.
     Counter,
@@ -74,18 +75,29 @@ pub enum FamilyKind {
     Histogram,
 }
 
-/// Names and values of labels, sorted by name.
-type LabelSet = Vec<(String, String)>;
+/// Names and values of labels.
+type LabelSet = BTreeMap<String, String>;
+
+/// A value for a set of labels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Point {
+    labels: LabelSet,
+    #[serde(flatten)]
+    measured: Measured,
+}
 
 /// A metric: its name, and a value for each set of labels.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Family {
+    /// With the unit, and without the `_total` of a counter.
     name: String,
     help: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
     kind: FamilyKind,
-    points: Vec<(LabelSet, Measured)>,
+    points: Vec<Point>,
     /// The sets of labels that have a value.
+    #[serde(skip)]
     known: HashSet<LabelSet>,
 }
 
@@ -104,8 +116,8 @@ impl Family {
         name: &str,
         help: impl AsRef<[u8]>,
     ) -> Result<Self, MetricProblem> {
-        let reserved = ["_total", "_created", "_count", "_sum", "_bucket"];
-        if !is_name(name, ":") || reserved.iter().any(|end| name.ends_with(end)) {
+        const RESERVED: [&str; 5] = ["_total", "_created", "_count", "_sum", "_bucket"];
+        if !is_name(name, ":") || RESERVED.iter().any(|end| name.ends_with(end)) {
             return Err(MetricProblem::Name(name.to_owned()));
         }
         Ok(Self {
@@ -127,6 +139,7 @@ impl Family {
         if !is_name(unit, "") {
             return Err(MetricProblem::Name(unit.to_owned()));
         }
+        self.name = format!("{}_{unit}", self.name);
         self.unit = Some(unit.to_owned());
         Ok(self)
     }
@@ -144,20 +157,18 @@ impl Family {
         number: impl Into<Number>,
     ) -> Result<(), MetricProblem> {
         let number = number.into();
-        let measured = match self.kind {
-            FamilyKind::Counter => Measured::Counter(number),
-            FamilyKind::Gauge => Measured::Gauge(number),
-            FamilyKind::Histogram => return Err(MetricProblem::Kind(self.full_name())),
-        };
+        if self.kind == FamilyKind::Histogram {
+            return Err(MetricProblem::Kind(self.name.clone()));
+        }
         let is_count = match number {
             Number::Natural(_) => true,
             Number::Whole(number) => number >= 0,
             Number::Real(number) => number >= 0.0,
         };
         if self.kind == FamilyKind::Counter && !is_count {
-            return Err(MetricProblem::Counter(self.full_name()));
+            return Err(MetricProblem::Counter(self.name.clone()));
         }
-        self.add_point(labels, measured)
+        self.add_point(labels, Measured::Number { value: number })
     }
 
     /// Adds a histogram for a set of labels. Bytes of labels that are not UTF-8 become U+FFFD.
@@ -172,13 +183,13 @@ impl Family {
         histogram: Histogram,
     ) -> Result<(), MetricProblem> {
         if self.kind != FamilyKind::Histogram {
-            return Err(MetricProblem::Kind(self.full_name()));
+            return Err(MetricProblem::Kind(self.name.clone()));
         }
         let Histogram { bounds, counts, .. } = &histogram;
         let is_ascending = bounds.windows(2).all(|pair| pair[0] < pair[1]);
         let is_finite = bounds.iter().all(|bound| bound.is_finite());
         if !is_ascending || !is_finite || counts.len() != bounds.len() + 1 {
-            return Err(MetricProblem::Buckets(self.full_name()));
+            return Err(MetricProblem::Buckets(self.name.clone()));
         }
         self.add_point(labels, Measured::Histogram(histogram))
     }
@@ -188,32 +199,55 @@ impl Family {
         labels: &[(&str, &[u8])],
         measured: Measured,
     ) -> Result<(), MetricProblem> {
-        let mut set: LabelSet = labels
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), crate::text::lossy(value)))
-            .collect();
-        set.sort();
-        for (name, _) in &set {
-            let is_reserved = name == "le" && self.kind == FamilyKind::Histogram;
-            if !is_name(name, "") || name.starts_with("__") || is_reserved {
-                return Err(MetricProblem::Label(name.clone()));
+        let mut set = LabelSet::new();
+        for &(name, value) in labels {
+            check_label(self.kind, name)?;
+            if set
+                .insert(name.to_owned(), crate::text::lossy(value))
+                .is_some()
+            {
+                return Err(MetricProblem::Repeated(self.name.clone()));
             }
         }
-        let is_repeated = set.windows(2).any(|pair| pair[0].0 == pair[1].0);
-        if is_repeated || !self.known.insert(set.clone()) {
-            return Err(MetricProblem::Repeated(self.full_name()));
+        if !self.known.insert(set.clone()) {
+            return Err(MetricProblem::Repeated(self.name.clone()));
         }
-        self.points.push((set, measured));
+        self.points.push(Point {
+            labels: set,
+            measured,
+        });
         Ok(())
     }
 
-    /// The name with its unit.
-    fn full_name(&self) -> String {
-        match &self.unit {
-            Some(unit) => format!("{}_{unit}", self.name),
-            None => self.name.clone(),
-        }
+    /// Its name: with the unit, and without the `_total` of a counter.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
+}
+
+/// Checks the name of a label of a metric of this kind.
+///
+/// # Errors
+///
+/// It is none: other characters than letters, digits and `_`, a digit at first, `__` at first, or a
+/// histogram's `le`.
+pub fn check_label(kind: FamilyKind, name: &str) -> Result<(), MetricProblem> {
+    let is_reserved = name == "le" && kind == FamilyKind::Histogram;
+    match !is_name(name, "") || name.starts_with("__") || is_reserved {
+        true => Err(MetricProblem::Label(name.to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// A format of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextFormat {
+    /// Prometheus' own, version 0.0.4
+    /// (<https://prometheus.io/docs/instrumenting/exposition_formats/>). All its relatives read it.
+    Prometheus,
+    /// OpenMetrics 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec/>).
+    OpenMetrics,
 }
 
 /// All metrics of a program at one moment.
@@ -229,23 +263,17 @@ impl Metrics {
     ///
     /// Another family has this name.
     pub fn add(&mut self, family: Family) -> Result<(), MetricProblem> {
-        let name = family.full_name();
-        if self.families.iter().any(|other| other.full_name() == name) {
-            return Err(MetricProblem::Repeated(name));
+        if self.families.iter().any(|other| other.name == family.name) {
+            return Err(MetricProblem::Repeated(family.name));
         }
         self.families.push(family);
         Ok(())
     }
 
-    /// The metrics as OpenMetrics text
-    /// (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), which ends with `# EOF`.
+    /// The metrics as text.
     #[must_use]
-    pub fn into_text(self) -> String {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(Families(self.families)));
-        let mut out = String::new();
-        text::encode(&mut out, &registry).expect("a string takes everything");
-        out
+    pub fn text(&self, format: TextFormat) -> String {
+        exposition::text(&self.families, format)
     }
 }
 

@@ -77,9 +77,10 @@ function inspect.stacks() end
 ---@field symbol? string for C: the symbol that its library exports
 ---@field library? string for C: the file name of the library
 
----Counters and histograms. With "text", what `baton metrics` writes: OpenMetrics text.
+---Counters and histograms. With "text", what `baton metrics` writes: text for Prometheus. With
+---"openmetrics", the same as OpenMetrics text.
 ---@return baton.inspect.Metrics
----@overload fun(as: "text"): string
+---@overload fun(as: "text" | "openmetrics"): string
 function inspect.metrics() end
 
 ---Counters and histograms.

@@ -698,7 +698,7 @@ function Barrier:wait(timeout) end
 ---@field parks_long integer waits without a spin that were longer than a spin
 ---@field parks_short integer waits without a spin that a spin would have met
 ---@field spin_time number seconds spun in all
----@field spin_budget_left number seconds that `"learned"` may spin in vain now
+---@field spin_budget_left number seconds that `learned` may spin in vain now
 ---@field park_cost number seconds from a wake-up until the program runs, in nearly all cases
 ---@field handovers integer times that a native thread gave the VM lock to another one; retakes are not counted
 ---@field threads integer native threads

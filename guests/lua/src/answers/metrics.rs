@@ -1,6 +1,7 @@
-//! Metrics as OpenMetrics text, with the meanings of the counters.
+//! Metrics as text, with the meanings of the counters.
 
 use FamilyKind::{Counter, Gauge};
+pub use baton_formats::metrics::TextFormat;
 use baton_formats::metrics::{Family, FamilyKind, Histogram, MetricProblem, Metrics};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -112,7 +113,7 @@ const COUNTERS: [(&str, FamilyKind, &str); 42] = [
     (
         "spin_budget_left",
         Gauge,
-        "seconds that `\"learned\"` may spin in vain now",
+        "seconds that `learned` may spin in vain now",
     ),
     (
         "park_cost",
@@ -185,11 +186,11 @@ struct Series {
     sum: f64,
 }
 
-/// The answer to the question `metrics` as OpenMetrics text, which ends with `# EOF`.
+/// The answer to the question `metrics` as text.
 ///
 /// # Errors
 /// The answer is not one, of this or an earlier version.
-pub fn text(answer: &Value) -> Result<String, String> {
+pub fn text(answer: &Value, format: TextFormat) -> Result<String, String> {
     let answer = Answer::deserialize(answer).map_err(|error| format!("a wrong answer: {error}"))?;
     let mut metrics = Metrics::default();
     let mut add = |family: Result<Family, MetricProblem>| {
@@ -204,7 +205,7 @@ pub fn text(answer: &Value) -> Result<String, String> {
             Times::deserialize(value).map_err(|error| format!("a wrong answer: {error}"))?;
         add(histogram(name, times))?;
     }
-    Ok(metrics.into_text())
+    Ok(metrics.text(format))
 }
 
 fn counter(name: &str, value: &Value) -> Result<Family, MetricProblem> {

@@ -27,6 +27,7 @@ mod top;
 pub(crate) mod trace;
 
 use crate::answers;
+use answers::metrics::TextFormat;
 use baton_core::vm::Vm;
 use baton_observe::observer::{Conversation, Part, Session, Target, answer_text};
 use baton_observe::protocol::Access;
@@ -73,7 +74,13 @@ fn serve_metrics(vm: &Arc<Vm>) {
         return;
     }
     let vm = Arc::clone(vm);
-    let text = Arc::new(move || answers::metrics::text(&metrics::answer(&vm)));
+    let text = Arc::new(move |format| {
+        let format = match format {
+            exporter::TextFormat::Prometheus => TextFormat::Prometheus,
+            exporter::TextFormat::OpenMetrics => TextFormat::OpenMetrics,
+        };
+        answers::metrics::text(&metrics::answer(&vm), format)
+    });
     match exporter::start_as_the_environment_says(text) {
         Ok(false) => {}
         // SAFETY: the function lives as long as the program. Without memory for it, the socket

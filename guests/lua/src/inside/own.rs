@@ -20,6 +20,7 @@ use super::profile::Control;
 use super::stop::Stop;
 use super::{VM, heap, metrics, profile, stacks, why_kept};
 use crate::answers;
+use crate::answers::metrics::TextFormat;
 use baton_core::vm::Vm;
 use baton_formats::profile::{Format, Measure};
 use baton_observe::heap::summary::Summary;
@@ -49,7 +50,7 @@ struct OwnQuestion {
 enum Topic {
     Stacks,
     Metrics,
-    MetricsText,
+    MetricsText(TextFormat),
     Heap,
     Profile(Measure),
 }
@@ -59,7 +60,8 @@ impl Topic {
         Some(match name {
             "stacks" => Topic::Stacks,
             "metrics" => Topic::Metrics,
-            "metrics_text" => Topic::MetricsText,
+            "metrics_text" => Topic::MetricsText(TextFormat::Prometheus),
+            "metrics_openmetrics" => Topic::MetricsText(TextFormat::OpenMetrics),
             "heap" => Topic::Heap,
             "cpu" => Topic::Profile(Measure::CpuTime),
             "wall" => Topic::Profile(Measure::WallTime),
@@ -207,8 +209,8 @@ fn answer(vm: &Vm, question: &OwnQuestion, events: &Events, stop: &Stop) -> Resu
             put(&metrics::answer(vm));
             Ok(())
         }
-        Topic::MetricsText => {
-            put(&answers::metrics::text(&metrics::answer(vm))?.into());
+        Topic::MetricsText(format) => {
+            put(&answers::metrics::text(&metrics::answer(vm), format)?.into());
             Ok(())
         }
         Topic::Heap => {

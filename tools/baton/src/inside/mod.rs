@@ -52,7 +52,7 @@ struct CommandLine {
 enum Command {
     /// Shows every process: its stack, what it waits for, who holds that, where it was spawned
     Stacks(stacks::StacksOptions),
-    /// Writes the counters of a program as OpenMetrics text, for Prometheus
+    /// Writes the metrics of a program as text, for Prometheus
     Metrics(metrics::MetricsOptions),
     /// Finds out where a program, or a script, spends its processor time
     Profile(profile::ProfileOptions),

@@ -16,6 +16,7 @@ pub(crate) mod observed;
 pub(crate) mod peer;
 pub(crate) mod program;
 pub(crate) mod readers;
+pub(crate) mod scraped;
 pub(crate) mod screen;
 pub(crate) mod signals;
 mod stream;

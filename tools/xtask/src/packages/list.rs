@@ -125,6 +125,11 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
     ),
     beside_modules("mariadb-server-core", Probe::File("/usr/sbin/mariadbd")),
     beside_modules("postgresql", Probe::File("/usr/lib/postgresql")),
+    Package {
+        name: "prometheus",
+        probe: Probe::Program("promtool", "--version"),
+        needed_by: "the tests of metrics by Prometheus and its tool",
+    },
     beside_modules("prosody", Probe::File("/usr/share/doc/prosody/copyright")),
     beside_modules("slapd", Probe::File("/usr/sbin/slapd")),
 ];

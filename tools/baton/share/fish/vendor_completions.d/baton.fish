@@ -17,7 +17,7 @@ complete -c baton -n __fish_is_first_token -a stacks -d 'show where each process
 complete -c baton -n __fish_is_first_token -a top -d 'show a live table of a running program\'s processes'
 complete -c baton -n __fish_is_first_token -a profile -d 'find out where a running program spends its time; with --alloc: what it allocates'
 complete -c baton -n __fish_is_first_token -a trace -d 'write what happens in a running program for ui.perfetto.dev'
-complete -c baton -n __fish_is_first_token -a metrics -d 'write the counters of a running program as OpenMetrics'
+complete -c baton -n __fish_is_first_token -a metrics -d 'write the metrics of a running program for Prometheus'
 complete -c baton -n __fish_is_first_token -a heap -d 'take a snapshot of a running program\'s heap; heap --diff a b shows what has grown between two'
 complete -c baton -n __fish_is_first_token -a set -d 'show or set the parameters of a running program'
 complete -c baton -n __fish_is_first_token -a debug -d 'debug a running program, for an editor (Debug Adapter Protocol)'
