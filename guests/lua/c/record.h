@@ -108,6 +108,8 @@ struct baton_lua_vm {
   struct baton_use *busy[1 << BATON_BUSY_BITS]; /* hash table by object (see objects_in_use.c) */
   int busy_count;
   uint64_t collections;        /* how often the collector began or continued after a finalizer */
+  /* for metrics (see collector.c): nanoseconds of the collector, and collections that have ended */
+  uint64_t collector_time, whole_collections;
   void *frozen_guard;          /* of this VM's frozen values (copying/frozen.c); NULL: none yet */
   unsigned char is_generational; /* the collector's mode, as the program has set it */
   /* a long piece of the collector's work was put off, so that others run before it; and the debt

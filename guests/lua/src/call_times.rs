@@ -14,7 +14,7 @@ pub(crate) const MOST_FUNCTIONS: usize = 64;
 const OTHERS: &str = "(others)";
 
 /// The name of a function whose caller gives it none.
-const NAMELESS: &str = "?";
+pub(crate) const NAMELESS: &str = "?";
 
 /// By function, in the order of their first calls.
 static TIMES: ForkMutex<Vec<(String, TimeBuckets)>> = ForkMutex::new(Vec::new());

@@ -28,6 +28,7 @@
 //! | [`observer`] | the target's side: the thread that answers |
 //! | [`client`] | the other side |
 //! | [`exporter`] | metrics over HTTP, if the environment asks for it |
+//! | [`usage`] | what the program uses of the system |
 //! | [`inherited`] | connections that a fork's child closes |
 //! | [`protocol`] | lines of JSON, their limits, and the version |
 //! | [`report`] | processes and their stacks, as data and as text |
@@ -50,3 +51,4 @@ pub mod protocol;
 pub mod quit;
 pub mod report;
 mod stale;
+pub mod usage;

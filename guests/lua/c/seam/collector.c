@@ -172,6 +172,43 @@ static void restore_deferred(struct baton_process *process) {
   vm->set_aside = NULL;
 }
 
+static void step(lua_State *L, int unused) {
+  (void)unused;
+  baton_stock_gc_step(L);
+}
+
+/* {======================================================
+** The collector's time, for metrics
+** ======================================================= */
+
+/* Reading the clock twice would be a quarter of a short step. So each long piece of work is timed,
+   and of the short ones one of SAMPLED, which stands for as many. It is not each SAMPLED-th: cycles
+   of a small heap have the same few steps again and again. */
+#define SAMPLED 8
+
+/* 2^64 divided by the golden ratio: its multiples are evenly spread, also each n-th of them. */
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15)
+
+/* For how many pieces the next one stands; 0: it is not timed. */
+static unsigned weight_of_next(
+    const struct baton_process *process, void (*work)(lua_State *L, int argument)) {
+  if (work != step || next_step_is_long(process->global)) return 1;
+  return process->vm->collections * SPREAD < UINT64_MAX / SAMPLED ? SAMPLED : 0;
+}
+
+static void note_time(struct baton_process *process, const struct baton_collection *collection) {
+  const global_State *g = process->global;
+  if (collection->weight > 0) {
+    const uint64_t passed = baton_now() - collection->began;
+    const uint64_t finalizers = collection->in_finalizers;
+    if (passed > finalizers)
+      process->vm->collector_time += (passed - finalizers) * collection->weight;
+  }
+  if (g->gcstate == GCSpause || g->gckind == KGC_GEN) process->vm->whole_collections++;
+}
+
+/* }====================================================== */
+
 /* Does a piece of the collector's work. Returns 0 if it was abandoned. */
 static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int argument) {
   struct baton_process *process = baton_lua_running(L);
@@ -188,6 +225,9 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
   collection.allows_hooks = L->allowhook;
   process->collection = &collection;
   began = gettotalbytes(G(L)) < TIMED ? 0 : coarse_now();
+  collection.in_finalizers = 0;
+  collection.weight = weight_of_next(process, work);
+  collection.began = collection.weight > 0 ? baton_now() : 0;
   baton_trace_garbage(process->vm->executor, 1);
   /* ISO C allows setjmp as a whole condition, but not in an assignment (7.13.1.1). */
   if (_setjmp(collection.give_up) == 0) {
@@ -199,6 +239,7 @@ static int collect(lua_State *L, void (*work)(lua_State *L, int argument), int a
   process->collection = collection.previous;
   restore_deferred(process);
   baton_trace_garbage(process->vm->executor, 0);
+  note_time(process, &collection);
   if (is_done) collector_ends(process, began);
   return is_done;
 }
@@ -313,7 +354,7 @@ LUAI_FUNC int baton_finalizer_pcall(
   struct baton_use interrupted;
   void *object;
   lua_CFunction object_of;
-  uint64_t before;
+  uint64_t before, began;
   int status;
   if (l_unlikely(process == NULL) && freed.global == G(L))
     return pass_over_finalizer(L, func, u, oldtop, ef);
@@ -327,7 +368,9 @@ LUAI_FUNC int baton_finalizer_pcall(
   object_of = process->object_of;
   baton_lua_use_begins(&interrupted, process, baton_lua_object_of_running_call(process, L));
   baton_lua_begin_hold(process, &mark, BATON_MARK_FINALIZER);
+  began = baton_now();
   status = luaD_pcall(L, func, u, oldtop, ef);
+  if (process->collection != NULL) process->collection->in_finalizers += baton_now() - began;
   baton_lua_end_hold(process);
   baton_lua_use_ends(&interrupted);
   process->object = object;
@@ -340,11 +383,6 @@ LUAI_FUNC int baton_finalizer_pcall(
 
 int baton_lua_is_finalizing(const struct baton_lua_vm *vm) {
   return vm->finalizing && vm->finalizer != NULL && vm->finalizer->outcome == BATON_ALIVE;
-}
-
-static void step(lua_State *L, int unused) {
-  (void)unused;
-  baton_stock_gc_step(L);
 }
 
 /*

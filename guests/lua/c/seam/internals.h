@@ -34,6 +34,9 @@ static inline struct baton_process *baton_lua_running(lua_State *L) {
 struct baton_collection {
   jmp_buf give_up;
   struct baton_collection *previous;
+  uint64_t began;                  /* if `weight` is not 0 */
+  volatile uint64_t in_finalizers; /* nanoseconds; written after _setjmp */
+  unsigned weight;                 /* for how many pieces its time stands; 0: it is not timed */
   lu_byte allows_hooks;
 };
 

@@ -108,6 +108,16 @@ uint64_t baton_lua_heap_size(const struct baton_process *process) {
   return (uint64_t)gettotalbytes(process->global);
 }
 
+uint64_t baton_lua_collector_time(const struct baton_process *process, uint64_t *collections) {
+  *collections = process->vm->whole_collections;
+  return process->vm->collector_time;
+}
+
+const char *baton_lua_call_out(const struct baton_process *process) {
+  lua_State *L = process->L != NULL ? baton_lua_innermost(process) : NULL;
+  return L != NULL && !isLua(L->ci) ? baton_lua_called_name(L, L->ci) : NULL;
+}
+
 int baton_lua_note_kill(struct baton_process *process) {
   if (process->outcome != BATON_ALIVE) return -1;
   if (process->killed && process->holds > 0) process->abandoned = 1;

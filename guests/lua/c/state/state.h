@@ -229,6 +229,10 @@ void baton_lua_visit_frames(
 uint64_t baton_lua_number(const struct baton_process *process);
 /* The bytes that Lua's collector counts, of all processes together. */
 uint64_t baton_lua_heap_size(const struct baton_process *process);
+/* The time of the collector so far, in nanoseconds, and how many collections have ended. */
+uint64_t baton_lua_collector_time(const struct baton_process *process, uint64_t *collections);
+/* The name that the caller of the C function that the process is in uses, or NULL. */
+const char *baton_lua_call_out(const struct baton_process *process);
 /* Notes a kill from outside, as `baton_lua_kill_process`. Returns whether the process holds it
    back; -1: it has ended. The caller passes the kill to the scheduler. */
 int baton_lua_note_kill(struct baton_process *process);

@@ -166,6 +166,8 @@ struct Answer {
     counters: Map<String, Value>,
     #[serde(default)]
     histograms: Map<String, Value>,
+    #[serde(default)]
+    families: Vec<Family>,
 }
 
 /// A histogram of an answer.
@@ -204,6 +206,9 @@ pub fn text(answer: &Value, format: TextFormat) -> Result<String, String> {
         let times =
             Times::deserialize(value).map_err(|error| format!("a wrong answer: {error}"))?;
         add(histogram(name, times))?;
+    }
+    for family in answer.families {
+        add(Ok(family))?;
     }
     Ok(metrics.text(format))
 }

@@ -1,10 +1,15 @@
-//! Counters and histograms.
+//! Counters and histograms, and what there is at the moment.
+
+mod of_program;
+mod present;
 
 use super::PATIENCE;
 use crate::call_times;
 use baton_capi::settings::{Count, NamedCount, counters, of_executor};
 use baton_core::time_buckets::{BOUNDS, TimeBuckets};
 use baton_core::vm::Vm;
+use baton_formats::metrics::{Family, MetricProblem};
+use present::{Present, PresentFamilies};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
@@ -13,8 +18,8 @@ const LATENESS: &str = "lateness";
 const SLICE_OVERRUN: &str = "slice_overrun";
 const FOREIGN_CALL: &str = "foreign_call";
 
-/// Numbers and times in seconds, by name, and histograms of times. While a process keeps the VM,
-/// only what any thread can read.
+/// Numbers and times in seconds, by name, histograms of times, and families of metrics. While a
+/// process keeps the VM, only what any thread can read.
 pub(super) fn answer(vm: &Vm) -> Value {
     let threads = vm.threads();
     let seen = vm.look(PATIENCE, move |view| {
@@ -33,7 +38,23 @@ pub(super) fn answer(vm: &Vm) -> Value {
     let calls = call_times::all().into_iter();
     let calls = calls.map(|(name, times)| (Some(name), times));
     histograms.insert(FOREIGN_CALL.to_owned(), histogram(calls));
-    json!({ "counters": Counters(all), "is_whole": is_whole, "histograms": histograms })
+    json!({
+        "counters": Counters(all),
+        "is_whole": is_whole,
+        "histograms": histograms,
+        "families": families(vm).unwrap_or_default(),
+    })
+}
+
+/// All that is no counter or histogram of the VM. The names are ours, so there is no problem.
+fn families(vm: &Vm) -> Result<Vec<Family>, MetricProblem> {
+    let mut families = of_program::families()?;
+    let mut present = PresentFamilies::new()?;
+    if let Some(seen) = Present::read(vm) {
+        present.add(&[], &seen)?;
+    }
+    families.extend(present.into_families());
+    Ok(families)
 }
 
 /// Counters by name. Written as text at once: a tree of values would cost several times as much.

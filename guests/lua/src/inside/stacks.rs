@@ -46,6 +46,8 @@ unsafe extern "C" {
     ) -> *const c_char;
     fn baton_lua_number(process: *const c_void) -> u64;
     fn baton_lua_heap_size(process: *const c_void) -> u64;
+    fn baton_lua_call_out(process: *const c_void) -> *const c_char;
+    fn baton_lua_collector_time(process: *const c_void, collections: *mut u64) -> u64;
 }
 
 /// How long one look may last: all processes wait meanwhile.
@@ -186,6 +188,37 @@ pub(super) fn heap_size(view: &View<'_>) -> Option<u64> {
     let record = view.sched().user_data(any)?;
     // SAFETY: as in `number`.
     Some(unsafe { baton_lua_heap_size(record as *const c_void) })
+}
+
+/// What the collector has done so far; `None` if no process is left.
+pub(super) fn collector(view: &View<'_>) -> Option<Collector> {
+    let any = view.sched().iter().next()?;
+    let record = view.sched().user_data(any)?;
+    let mut collections = 0;
+    // SAFETY: as in `number`; the number is writable.
+    let time = unsafe { baton_lua_collector_time(record as *const c_void, &raw mut collections) };
+    Some(Collector {
+        time: Duration::from_nanos(time),
+        collections,
+    })
+}
+
+/// What the collector has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Collector {
+    /// Finalizers not counted.
+    pub(super) time: Duration,
+    pub(super) collections: u64,
+}
+
+/// The name by which the C function that the process of a record is in was called, if there is one.
+pub(super) fn call_out(record: usize) -> Option<String> {
+    // SAFETY: as in `number`. The name is a constant of the function that calls, which stays.
+    let name = unsafe {
+        let name = baton_lua_call_out(record as *const c_void);
+        (!name.is_null()).then(|| CStr::from_ptr(name))
+    };
+    Some(name?.to_string_lossy().into_owned())
 }
 
 /// How messages name the process of a record.

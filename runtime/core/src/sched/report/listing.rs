@@ -227,6 +227,24 @@ impl<C> Scheduler<C> {
         }
     }
 
+    /// All channels. Of each, how many values are in its buffer, and how many there is room for.
+    ///
+    /// ```
+    /// use baton_core::sched::Scheduler;
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let channel = sched.channel_new(3);
+    /// assert!(sched.channel_post(channel, 7));
+    /// assert_eq!(sched.channels().collect::<Vec<_>>(), [(channel, 1, 3)]);
+    /// ```
+    pub fn channels(&self) -> impl Iterator<Item = (ChannelId, usize, usize)> + '_ {
+        (0..self.channels.places()).filter_map(|index| {
+            let key = self.channels.key_at(index)?;
+            let channel = self.channels.get(key)?;
+            Some((ChannelId(key), channel.buffer.len(), channel.capacity))
+        })
+    }
+
     /// The processes that live, by index.
     pub fn iter(&self) -> impl Iterator<Item = ProcessId> + '_ {
         (0..self.places()).filter_map(|place| self.process_at(place))

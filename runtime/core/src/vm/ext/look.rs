@@ -69,6 +69,11 @@ impl View<'_> {
             .is_some_and(|caller| caller.is_waiting() != Some(false))
     }
 
+    /// Whether the running process is in a foreign call.
+    pub fn is_beside_a_call(&self) -> bool {
+        self.caller.is_some()
+    }
+
     /// The scheduler.
     pub fn sched(&self) -> &Scheduler<Context> {
         &self.inner.sched
