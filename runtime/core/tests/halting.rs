@@ -209,3 +209,31 @@ fn a_call_that_outlasts_its_vm_gives_its_thread_back() {
     await_event("nobody holds the VM", || last.strong_count() == 0);
     assert!(!has_gone_on.load(Ordering::Acquire));
 }
+
+/// Guards against a loop that takes the process that it has chosen for the one that it came from.
+/// The process runs on another thread.
+#[test]
+fn vms_are_halted_while_processes_of_two_threads_take_turns() {
+    for round in 0..100_u64 {
+        let turns = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&turns);
+        let running = abandoning(move |main, begins| {
+            for _ in 0..2 {
+                let counted = Arc::clone(&counted);
+                main.spawn(move |process| {
+                    process.vm.set_pinned(process.id, true);
+                    loop {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        process.yield_now()?;
+                    }
+                });
+            }
+            begins();
+            main.sleep_until(baton_sys::clock::Instant::now() + Duration::from_secs(3600))
+        });
+        let some = 4 + round % 10;
+        await_event("they take turns", || turns.load(Ordering::Relaxed) > some);
+        assert_eq!(running.vm.halt(PATIENCE, || {}), HaltOutcome::Halted);
+        goes_whole(running);
+    }
+}

@@ -224,6 +224,18 @@ impl Fiber {
         unsafe { (*self.0.as_ptr()).argument }
     }
 
+    /// Whether it was continued, and not left since.
+    ///
+    /// # Safety
+    /// The fiber is alive. Only the thread that it runs on, or would run on, relies on the answer;
+    /// or one that keeps all threads from switching.
+    #[must_use]
+    pub unsafe fn is_running(self) -> bool {
+        // SAFETY: the caller's condition.
+        // Relaxed: the thread's own; otherwise ordered by what keeps the others from switching.
+        unsafe { (*self.0.as_ptr()).state.load(Ordering::Relaxed) == RUNNING }
+    }
+
     /// Labels the fiber for the report of an overflow, by a number and a name, which may be empty.
     ///
     /// # Safety

@@ -400,6 +400,19 @@ impl Jump {
     }
 }
 
+impl Inner {
+    /// The process on whose stack the owner's thread is. `None`: the thread is in its own loop.
+    /// There, too, a process may be current: one that was chosen, and that hooks come before, or
+    /// that runs on another thread (`lock/kept.rs`).
+    pub(in crate::vm) fn process_on_stack(&self) -> Option<ProcessId> {
+        let process = self.sched.current()?;
+        let fiber = self.context(process).fiber?;
+        // SAFETY: the fiber lives as long as its process. `Inner` is the owner's, or that of a
+        // thread that has taken the VM from it.
+        unsafe { fiber.is_running() }.then_some(process)
+    }
+}
+
 impl Inside<'_> {
     /// Carries a decided switch out. Returns when the calling process is continued.
     #[inline]

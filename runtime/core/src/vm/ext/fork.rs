@@ -271,7 +271,7 @@ impl Inside<'_> {
         state.stands_aside = false;
         if state.owner.is_none() {
             drop(state);
-            let process = self.with_inner(|inner| inner.sched.current());
+            let process = self.with_inner(|inner| inner.process_on_stack());
             if let Some(process) = process {
                 if self.abandons_calls() {
                     let jump = self.with_inner(|inner| self.plan_jump(inner, process, None));

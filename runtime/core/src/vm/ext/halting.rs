@@ -139,7 +139,7 @@ impl Vm {
             return; // at a safepoint
         }
         let out = self.with_mutex_held(state, |inner, _| {
-            let process = inner.sched.current()?;
+            let process = inner.process_on_stack()?;
             let fiber = inner.context(process).fiber?;
             Some(Outside { process, fiber })
         });

@@ -251,7 +251,7 @@ impl Vm {
     /// The calling thread notices at its next enter.
     fn apply_retake_policy(&self, state: &mut LockState, owner: CarrierId, warn: bool) -> bool {
         self.with_mutex_held(state, |inner, state| {
-            let Some(process) = inner.sched.current() else {
+            let Some(process) = inner.process_on_stack() else {
                 return false;
             };
             let Some(user_data) = inner.sched.user_data(process) else {
