@@ -79,6 +79,7 @@ cases! {
         nothing_is_left_of_vms_that_compute_in_a_finalizer_at_their_end,
         nothing_is_left_of_a_buffer_that_the_library_was_filling,
         nothing_is_left_of_vms_that_end_just_as_their_grace_does,
+        nothing_is_left_of_calls_of_modules_that_called_back,
         what_is_shared_with_a_halted_vm_stays;
     mod workers from "vms/workers.lua":
         a_map_gives_the_results_in_order,

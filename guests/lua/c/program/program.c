@@ -502,6 +502,8 @@ static void free_abandoned(struct baton_lua_vm *vm) {
   baton_seam_hooks.unwinds_calls(vm->last, (const void *)UINTPTR_MAX);
   baton_lua_uncount_calls(vm);
   baton_lua_forget_objects(vm);
+  for (process = vm->main_process; process != NULL; process = process->next_live)
+    baton_lua_forget_uses(process);
   baton_ffi_close_callback_queue(vm);
   if (baton_ffi_is_calling(vm)) return; /* C code works on what it was given */
   baton_lua_set_allocator(vm);

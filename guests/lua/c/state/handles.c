@@ -324,7 +324,7 @@ void baton_lua_end_in_place(struct baton_process *process) {
   process->foreign_states = 0;
   process->retaken = 0;
   process->use.object = NULL;
-  process->uses = NULL;
+  baton_lua_forget_uses(process);
   process->waiting_for = NULL;
   if (process != process->vm->main_process)
     forget_killed(process);
