@@ -8,6 +8,7 @@ use harness::{baton, cases};
 cases! {
     mod in_steps from "collector/in_steps.lua":
         garbage_goes_in_pieces,
+        steps_of_no_size_collect,
         all_calls_of_collectgarbage_in_the_middle,
         steps_that_are_asked_for_finish_cycles,
         equals_run_before_a_long_piece_of_the_collectors_work,

@@ -42,9 +42,10 @@ macro_rules! programs {
     };
 }
 
-static PROGRAMS: [Program; 18] = programs! {
+static PROGRAMS: [Program; 19] = programs! {
     "binary_trees" 11
     "closures" 400
+    "collector_steps" 2_000
     "constraint_solver" 15
     "coroutine_ring" 900
     "fannkuch" 7

@@ -52,6 +52,20 @@ function case.garbage_goes_in_pieces()
   check.equal(collectgarbage "generational", "generational")
 end
 
+-- A step that the program asks for is made, although one of the collector's own may be put off.
+function case.steps_of_no_size_collect()
+  local kept = objects(OBJECTS)
+  for _ = 1, 10 do
+    local weak, steps, most = setmetatable({ {}, {} }, { __mode = "v" }), 0, 2000
+    repeat
+      steps = steps + 1
+      collectgarbage("step", 0)
+    until next(weak) == nil or steps > most
+    check.within(steps, 1, most, "steps")
+  end
+  check.equal(#kept, OBJECTS)
+end
+
 function case.all_calls_of_collectgarbage_in_the_middle()
   local calls = {
     function() check.that(collectgarbage "count" > 0) end,
