@@ -44,7 +44,9 @@ local function new_turn()
   -- Whether the calling process holds the turn, or no other process ever will.
   function turn.is_mine()
     local me = here()
-    return me == nil or (is_inside and me == first) or inside[me] ~= nil
+    if me == nil then return true end
+    if me == first and (is_inside or is_alone) then return is_inside end
+    return inside[me] ~= nil
   end
 
   local function leave()
@@ -114,11 +116,12 @@ function adapt._cqueues(core)
   if not (core.interpose and core.running) then return end
   local turn = new_turn()
   local running = core.running
-  local nobody = table.pack(running())
+  local is_mine, take = turn.is_mine, turn.take
+  local nobody, is_nested = running()
 
   function core.running()
-    if turn.is_mine() then return running() end
-    return table.unpack(nobody, 1, nobody.n)
+    if is_mine() then return running() end
+    return nobody, is_nested
   end
 
   local waits = setmetatable({}, { __mode = "k" }) -- by controller: a turn for its wait
@@ -133,15 +136,14 @@ function adapt._cqueues(core)
 
   -- Whether a step would not wait.
   local function has_work(controller, timeout)
-    if timeout == 0 then return true end
     return (timeout == nil or math.type(timeout) ~= nil)
       and core.type(controller) == "controller"
       and controller:timeout() == 0
   end
 
   step = core.interpose("step", function(controller, timeout)
-    if turn.is_for_one() and has_work(controller, timeout) then
-      return turn.take(step, controller, 0)
+    if turn.is_for_one() and (timeout == 0 or has_work(controller, timeout)) then
+      return take(step, controller, 0)
     end
     local limit = timeout
     if limit ~= limit then limit = nil end -- NaN means no limit, too
@@ -172,7 +174,7 @@ function adapt.cqueues(core)
   end }
 
   function core.poll(...)
-    if here() == nil or core.running() then return poll(...) end
+    if core.running() or here() == nil then return poll(...) end
     local wait <close> = setmetatable({ controller = table.remove(spare) or core.new() }, give_back)
     local answers
     wait.controller:wrap(function(...) answers = table.pack(poll(...)) end, ...)

@@ -174,7 +174,7 @@ function case.a_step_of_the_only_process_with_a_loop_calls_little_else()
   debug.sethook(function() calls = calls + 1 end, "c")
   step()
   debug.sethook()
-  check.within(calls / 100, 1, 18, "calls of functions for each step")
+  check.within(calls / 100, 1, 12, "calls of functions for each step")
 end
 
 -- The first process takes no lock as long as it is the only one.
