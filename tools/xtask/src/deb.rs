@@ -17,6 +17,7 @@ use std::process::Command;
 
 use crate::Outcome;
 use crate::cargo::{Steps, cargo};
+use crate::own_modules;
 use crate::packages::{self, Package, Probe};
 use crate::workspace;
 use tree::Tree;
@@ -101,21 +102,31 @@ fn build_and_try() -> Outcome {
 /// Builds the package and returns its file.
 fn build() -> Result<PathBuf, String> {
     expect_tools()?;
-    output(&mut cargo(&[
-        "build",
-        "--profile",
-        workspace::DIST,
-        "-p",
-        NAME,
-    ]))?;
+    let profile = ["--profile", workspace::DIST];
+    output(&mut cargo(
+        &[&["build"][..], &profile, &["-p", NAME]].concat(),
+    ))?;
+    // By itself, so that the program's crates stay as they are built.
+    let modules = [&["build"][..], &profile, &own_modules::packages()].concat();
+    output(&mut cargo(&modules))?;
     let program = workspace::published_program();
 
     let directory = workspace::target_directory("deb");
     let tree = Tree::new(directory.join("root"))?;
     tree.install_program(&program, PROGRAM)?;
-    let depends = dependencies(&directory, &tree.path(PROGRAM))?;
+    own_modules::copy(&program, &tree, LIBRARIES)?;
+    let mut files = vec![tree.path(PROGRAM)];
+    for own in own_modules::ALL {
+        let module = tree.path(&format!("{LIBRARIES}/{}", own.installed()));
+        output(Command::new("strip").arg("--strip-unneeded").arg(&module))?;
+        files.push(module);
+    }
+    let depends = dependencies(&directory, &files)?;
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
-    let copyright = copyright::text(&copyright::linked_crates(NAME, None)?)?;
+    let copyright = copyright::text(&copyright::linked_crates(
+        &own_modules::with_program(NAME),
+        None,
+    )?)?;
     let wanted = Wanted {
         architecture: architecture.trim(),
         depends: &depends,
@@ -127,6 +138,9 @@ fn build() -> Result<PathBuf, String> {
 
 /// Where the program is in the package.
 pub(crate) const PROGRAM: &str = "usr/bin/baton";
+
+/// Where the directory of its modules is.
+pub(crate) const LIBRARIES: &str = "usr/lib";
 
 /// What differs between two packages of the same version.
 pub(crate) struct Wanted<'a> {
@@ -178,8 +192,8 @@ fn fill(tree: &Tree, wanted: &Wanted<'_>) -> Outcome {
     tree.write("usr/share/doc/baton/copyright", wanted.copyright)
 }
 
-/// The packages whose shared libraries the program needs, as a value of the field `Depends`.
-fn dependencies(directory: &Path, program: &Path) -> Result<String, String> {
+/// The packages whose shared libraries the files need, as a value of the field `Depends`.
+fn dependencies(directory: &Path, files: &[PathBuf]) -> Result<String, String> {
     // dpkg-shlibdeps works only in a directory that looks like a source package.
     let source = directory.join("source");
     fs::create_dir_all(source.join("debian"))
@@ -191,7 +205,7 @@ fn dependencies(directory: &Path, program: &Path) -> Result<String, String> {
     )
     .map_err(|why| format!("cannot write {}: {why}", control.display()))?;
     let mut command = Command::new("dpkg-shlibdeps");
-    command.arg("-O").arg(program).current_dir(&source);
+    command.arg("-O").args(files).current_dir(&source);
     let found = output(&mut command)?;
     found
         .lines()

@@ -26,6 +26,7 @@ use crate::cargo::Steps;
 use crate::deb::copyright::{self, folded};
 use crate::deb::tree::Tree;
 use crate::deb::{self, Wanted};
+use crate::own_modules;
 use crate::workspace;
 use target::{GLIBC, TARGETS, Target};
 use zig::Zig;
@@ -164,6 +165,9 @@ fn make_all(
         let program = zig.build(target, order.is_quick, &workspace::target_directory(build))?;
         progress.inc(1);
         let (major, minor) = symbols::check_file(&program)?;
+        for own in own_modules::ALL {
+            symbols::check_file(&program.with_file_name(own.built()))?;
+        }
         progress.suspend(|| {
             println!("    {}: needs glibc {major}.{minor}", target.triple);
         });
@@ -206,6 +210,7 @@ fn pack_deb(
 ) -> Result<PathBuf, String> {
     let tree = Tree::new(to.join("deb"))?;
     tree.copy_program(program, deb::PROGRAM)?;
+    own_modules::copy(program, &tree, deb::LIBRARIES)?;
     let (major, minor) = GLIBC;
     let wanted = Wanted {
         architecture: target.debian,
@@ -221,7 +226,9 @@ fn pack_deb(
 
 /// The licences of everything in a program that is not ours.
 fn licences(zig: &Zig, target: &Target) -> Result<String, String> {
-    let mut text = copyright::text(&copyright::linked_crates("baton", Some(target.triple))?)?;
+    let packages = own_modules::with_program("baton");
+    let linked = copyright::linked_crates(&packages, Some(target.triple))?;
+    let mut text = copyright::text(&linked)?;
     let [compiler_rt, libunwind] = zig.licences()?;
     text += "\nFiles: rust/*\nCopyright: The Rust Project contributors\n\
              License: Expat or Apache-2.0\nComment: Rust's standard library.\n";

@@ -5,7 +5,7 @@
 //! | option | for | what |
 //! |---|---|---|
 //! | none | interpreters | `baton.h`, `libbaton.a`, `libbaton.so.0`, two files for pkg-config, and the program `baton-conformance` |
-//! | `--lua` | programs that embed Lua | `baton_lua.h` and Lua's headers, `libbaton-lua.a`, `libbaton-lua.so.0`, two files for pkg-config |
+//! | `--lua` | programs that embed Lua | `baton_lua.h` and Lua's headers, `libbaton-lua.a`, `libbaton-lua.so.0`, two files for pkg-config, and `baton/cluster.so` |
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::Outcome;
 use crate::cargo::{cargo, cargo_with_flags_for_ours};
 use crate::deb::output;
+use crate::own_modules::{self, OwnModule};
 use crate::workspace;
 
 /// A library: a crate, its names, and what else is installed.
@@ -53,7 +54,9 @@ pub(crate) static LUA: Library = Library {
     headers: "baton-lua",
     symbols: "LUA_5.4 { global: lua_*; luaL_*; luaopen_*; local: *; };\n\
               BATON_LUA_1 { global: baton_lua_newstate; baton_lua_start; baton_lua_run_until; \
-              baton_lua_descriptor; baton_lua_next_deadline; baton_lua_now; };\n",
+              baton_lua_descriptor; baton_lua_next_deadline; baton_lua_now; };\n\
+              BATON_MODULES_1 { global: baton_module_*; baton_now; baton_forks; \
+              baton_start_helper; };\n",
 };
 
 impl Library {
@@ -64,6 +67,22 @@ impl Library {
 
     fn is_for_lua(&self) -> bool {
         std::ptr::eq(self, &LUA)
+    }
+
+    /// The modules that are installed with it.
+    pub(crate) fn modules(&self) -> &'static [OwnModule] {
+        match self.is_for_lua() {
+            true => &own_modules::ALL,
+            false => &[],
+        }
+    }
+
+    /// The crates of it and its modules.
+    pub(crate) fn packages(&self) -> Vec<&'static str> {
+        match self.is_for_lua() {
+            true => own_modules::with_program(self.package),
+            false => vec![self.package],
+        }
     }
 }
 
@@ -138,6 +157,9 @@ pub(crate) fn install(to: &Plan) -> Outcome {
     let beside = (!library.is_for_lua()).then_some(CONFORMANCE);
     eprintln!("install: builds lib{name}.a ({profile})");
     let mut archive = cargo(&to.build(beside));
+    if !to.as_tests {
+        archive.args(library.modules().iter().flat_map(|own| ["-p", own.package]));
+    }
     archive.arg("--message-format=json-render-diagnostics");
     let said = said_by(archive)?;
     let headers = to.place(&to.prefix.join("include").join(library.headers));
@@ -150,6 +172,9 @@ pub(crate) fn install(to: &Plan) -> Outcome {
     copy(&built.join(library.archive), &libraries.join(archive))?;
     let shared = workspace::target_directory("shared").join(to.profile);
     link(library, &shared.join(library.archive), &libraries)?;
+    for own in library.modules() {
+        copy(&built.join(own.built()), &libraries.join(own.installed()))?;
+    }
     if !library.is_for_lua() {
         program(&built.join(CONFORMANCE), &to.place(&to.prefix.join("bin")))?;
     }

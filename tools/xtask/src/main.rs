@@ -30,6 +30,7 @@ mod generate;
 mod install;
 mod miri;
 mod mutants;
+mod own_modules;
 mod packages;
 mod peers;
 mod races;

@@ -3,6 +3,10 @@
 ** the places). They bring libraries that most programs do not need. include/baton_module.h has what
 ** they export, and what they may call.
 **
+** Rejected: a search by Lua's searchers alone, as for any module. The error without the file would
+** be a list of twenty places, and none says what to do; and the functions would count as foreign
+** ones, so a process that waits below them would keep its thread.
+**
 ** A module is loaded once, whichever VM requires it first, and is never unloaded: its threads and
 ** finalizers may outlast the VM. It is opened in each VM.
 */

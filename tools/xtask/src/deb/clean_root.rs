@@ -17,6 +17,15 @@ const DEBOOTSTRAP: Package = Package {
     needed_by: "the trial of the Debian package in a clean system",
 };
 
+/// Sends itself a message, over a server in memory.
+pub(crate) const CLUSTER: &str = r#"
+local connection = require "baton.cluster".connect()
+local news = connection:subscribe "news"
+connection:publish("news", "hello")
+print(news:receive())
+connection:close()
+"#;
+
 /// Whether this system can make such a system in a directory. The error says what is missing.
 pub(crate) fn possible() -> Outcome {
     if output(Command::new("id").arg("-u"))?.trim() != "0" {
@@ -86,12 +95,14 @@ impl CleanRoot {
             &["baton", "/usr/share/doc/baton/examples/tour.lua"],
             "That was the tour",
         )?;
+        expect(&["baton", "--simulate", "1", "-e", CLUSTER], "hello\n")?;
         for file in [
             "/usr/share/man/man1/baton.1.gz",
             "/usr/share/bash-completion/completions/baton",
             "/usr/share/zsh/vendor-completions/_baton",
             "/usr/share/fish/vendor_completions.d/baton.fish",
             "/usr/share/baton/lua-language-server/library/baton/process.lua",
+            "/usr/lib/baton/cluster.so",
             "/usr/share/doc/baton/book/SUMMARY.md",
             "/usr/share/doc/baton/copyright",
         ] {
@@ -100,7 +111,12 @@ impl CleanRoot {
         // No installed file differs from its checksum.
         system.run(&["dpkg", "--verify", "baton"])?;
         system.run(&["dpkg", "--purge", "baton"])?;
-        for left in ["/usr/bin/baton", "/usr/share/baton", "/usr/share/doc/baton"] {
+        for left in [
+            "/usr/bin/baton",
+            "/usr/lib/baton",
+            "/usr/share/baton",
+            "/usr/share/doc/baton",
+        ] {
             system.run(&["test", "!", "-e", left])?;
         }
         println!(

@@ -20,15 +20,18 @@ pub(crate) struct Linked {
     directory: PathBuf,
 }
 
-/// All crates by other authors that are linked into a package of this workspace for a target of
+/// All crates by other authors that are linked into some packages of this workspace for a target of
 /// rustc; `None`: for this system.
-pub(crate) fn linked_crates(package: &str, target: Option<&str>) -> Result<Vec<Linked>, String> {
+pub(crate) fn linked_crates(
+    packages: &[&str],
+    target: Option<&str>,
+) -> Result<Vec<Linked>, String> {
     let described = output(&mut cargo(&["metadata", "--format-version", "1"]))?;
     let metadata: Value =
         serde_json::from_str(&described).map_err(|why| format!("cargo metadata: {why}"))?;
     // cargo tree selects the crates for this system and these features.
-    let mut tree = cargo(&["tree", "-p", package, "-e", "normal"]);
-    tree.args(["--prefix", "none", "--no-dedupe"]);
+    let mut tree = cargo(&["tree", "-e", "normal", "--prefix", "none", "--no-dedupe"]);
+    tree.args(packages.iter().flat_map(|package| ["-p", *package]));
     if let Some(target) = target {
         tree.args(["--target", target]);
     }
@@ -42,10 +45,10 @@ pub(crate) fn linked_crates(package: &str, target: Option<&str>) -> Result<Vec<L
         .collect();
     needed.sort_unstable();
     needed.dedup();
-    let packages = metadata["packages"]
+    let known = metadata["packages"]
         .as_array()
         .ok_or("cargo metadata has no packages")?;
-    let linked = packages
+    let linked = known
         .iter()
         .filter(|package| !package["source"].is_null())
         .filter_map(Linked::of)
@@ -130,7 +133,7 @@ pub(crate) fn text_with(linked: &[Linked], has_lua: bool) -> Result<String, Stri
         let notices = one.notices()?;
         text += &format!(
             "\nFiles: crates/{}-{}/*\nCopyright: {holders}\nLicense: {}\nComment: Linked into the \
-             program. Its own words:\n{}",
+             program or into a module of it. Its own words:\n{}",
             one.name,
             one.version,
             deb_licence(&one.licence),
@@ -172,7 +175,8 @@ mod checks {
 
     #[test]
     fn every_linked_crate_is_named_and_brings_its_notice() {
-        let linked = linked_crates("baton", None).expect("cargo knows the crates");
+        let packages = crate::own_modules::with_program("baton");
+        let linked = linked_crates(&packages, None).expect("cargo knows the crates");
         assert!(linked.iter().any(|one| one.name == "libc"));
         assert!(
             linked.iter().all(|one| !one.name.starts_with("baton")),
@@ -187,6 +191,18 @@ mod checks {
                 .all(|line| line.is_empty() || line.starts_with(' ') || line.contains(':'))
         );
         assert!(text.contains("\nLicense: Expat\n Permission is hereby granted"));
+    }
+
+    /// They were more than half of the interpreter's crates.
+    #[test]
+    fn the_crates_of_the_cluster_are_in_its_module_and_not_in_the_interpreter() {
+        let has_nats = |package: &str| {
+            let linked = linked_crates(&[package], None).expect("cargo knows the crates");
+            linked.iter().any(|one| one.name == "async-nats")
+        };
+        assert!(has_nats("baton-cluster"));
+        assert!(!has_nats("baton"));
+        assert!(!has_nats("baton-lua-library"));
     }
 
     #[test]

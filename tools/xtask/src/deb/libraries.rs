@@ -16,6 +16,7 @@ use super::tree::Tree;
 use super::{VERSION, changelog, copyright, dependencies, maintainer, output};
 use crate::Outcome;
 use crate::install::{ABI, CONFORMANCE, LUA, Library, Plan, RUNTIME, install};
+use crate::own_modules::OwnModule;
 use crate::workspace;
 
 /// The system that packages are made for.
@@ -79,10 +80,12 @@ fn build_one(
         workspace::DIST => workspace::directory_to_publish()?,
         _ => directory.clone(),
     };
-    let crates = copyright::linked_crates(library.package, None)?;
+    let crates = copyright::linked_crates(&library.packages(), None)?;
     let copyright = copyright::text_with(&crates, std::ptr::eq(library, &LUA))?;
 
-    let shared = runtime.path(&system.inside(&library.soname()));
+    let mut needing = vec![runtime.path(&system.inside(&library.soname()))];
+    let modules = library.modules().iter();
+    needing.extend(modules.map(|own| runtime.path(&system.inside(&own.installed()))));
     let name = format!("lib{}{ABI}", library.name);
     runtime.make_directory(Path::new("DEBIAN"))?;
     runtime.write(
@@ -93,7 +96,7 @@ fn build_one(
     let control = Control {
         name: &name,
         section: "libs",
-        depends: &dependencies(&directory, &shared)?,
+        depends: &dependencies(&directory, &needing)?,
         summary: library.description,
         description: " This package has the shared library, which programs need when they run.\n",
     };
@@ -120,19 +123,18 @@ impl System {
     }
 }
 
-/// Moves the shared library from one tree to the other, and adds examples.
+/// Moves the shared library and its modules from one tree to the other, and adds examples.
 fn divide(library: &Library, development: &Tree, runtime: &Tree, system: &System) -> Outcome {
-    let shared = system.inside(&library.soname());
-    runtime.copy(&development.path(&shared), &shared)?;
-    let remove = |path: &Path| {
-        fs::remove_file(path).map_err(|why| format!("cannot remove {}: {why}", path.display()))
-    };
-    remove(&development.path(&shared))?;
     let archive = system.inside(&format!("lib{}.a", library.name));
-    let mut stripped = vec![
-        ("--strip-unneeded", runtime.path(&shared)),
-        ("--strip-debug", development.path(&archive)),
-    ];
+    let mut stripped = vec![("--strip-debug", development.path(&archive))];
+    let modules = library.modules().iter().map(OwnModule::installed);
+    for file in std::iter::once(library.soname()).chain(modules) {
+        let file = system.inside(&file);
+        let from = development.path(&file);
+        runtime.copy(&from, &file)?;
+        fs::remove_file(&from).map_err(|why| format!("cannot remove {}: {why}", from.display()))?;
+        stripped.push(("--strip-unneeded", runtime.path(&file)));
+    }
     let examples = match std::ptr::eq(library, &LUA) {
         true => "examples/embedding",
         false => {

@@ -9,10 +9,12 @@ use super::VERSION;
 use super::target::GLIBC;
 use crate::deb::output;
 use crate::deb::tree::Tree;
+use crate::own_modules;
 use crate::workspace;
 
 /// Files that every archive has. They are not empty.
-pub(crate) const FILES: [&str; 10] = [
+pub(crate) const FILES: [&str; 11] = [
+    "lib/baton/cluster.so",
     "README",
     "LICENSE-MIT",
     "LICENSE-APACHE",
@@ -37,6 +39,7 @@ pub(crate) fn pack(
     let root = workspace::root();
     let tree = Tree::new(to.join(name))?;
     tree.copy_program(program, "bin/baton")?;
+    own_modules::copy(program, &tree, "lib")?;
     tree.copy_directory(&root.join(crate::generate::SHARE), "share")?;
     tree.copy_directory(&root.join("editor"), "share/baton")?;
     tree.copy_directory(&root.join("docs/book/src"), "share/doc/baton/book")?;
@@ -72,14 +75,16 @@ fn readme(needs: &str) -> String {
         "Baton {VERSION}: Lua 5.4 with preemptive processes\n\n\
          The program needs no installation:\n\n    \
          bin/baton share/doc/baton/examples/tour.lua\n\n\
-         To install it with its manual page and completions, copy two directories, as root:\n\n    \
-         cp -r bin share /usr/local/\n\n\
+         To install it with its manual page and completions, copy three directories, as \
+         root:\n\n    \
+         cp -r bin lib share /usr/local/\n\n\
          or for yourself alone:\n\n    \
-         mkdir -p ~/.local && cp -r bin share ~/.local/\n\n\
-         To remove it, delete bin/baton, share/baton, share/doc/baton, and in share the files \
-         named baton,\n\
-         _baton, baton.1 and baton.fish.\n\n\
+         mkdir -p ~/.local && cp -r bin lib share ~/.local/\n\n\
+         To remove it, delete bin/baton, lib/baton, share/baton, share/doc/baton, and in share \
+         the files\n\
+         named baton, _baton, baton.1 and baton.fish.\n\n\
          It needs {needs}.\n\n\
+         lib/baton                   what `require \"baton.cluster\"` loads\n\
          share/doc/baton/book        the documentation; begin with introduction.md\n\
          share/doc/baton/examples    programs\n\
          share/baton                 definitions for editors with the Lua language server\n\

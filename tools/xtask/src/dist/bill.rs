@@ -10,6 +10,7 @@ use super::target::Target;
 use super::zig::lua_headers;
 use crate::checker::Checker;
 use crate::deb::output;
+use crate::own_modules;
 use crate::workspace;
 
 const CYCLONEDX: Checker = Checker {
@@ -21,12 +22,18 @@ const CYCLONEDX: Checker = Checker {
 /// The name of the file that cargo-cyclonedx writes beside each manifest of the workspace.
 const BESIDE_MANIFESTS: &str = "baton-bill-of-materials";
 
-/// Writes the list for one target. It has all crates that are linked, and Lua.
+/// Writes the list for one target. It has all crates that are linked into the program and its
+/// modules, and Lua.
 pub(crate) fn write(target: &Target, to: &Path, time: &str) -> Result<PathBuf, String> {
     let root = workspace::root();
     let listed = list(target, time);
     let file = format!("{BESIDE_MANIFESTS}.json");
-    let text = fs::read_to_string(root.join("tools/baton").join(&file));
+    let read = |crate_directory: &str| fs::read_to_string(root.join(crate_directory).join(&file));
+    let text = read("tools/baton");
+    let of_modules: Vec<_> = own_modules::ALL
+        .iter()
+        .map(|own| read(&format!("guests/{}", own.name)))
+        .collect();
     for written in workspace::files(&root)? {
         if written
             .file_name()
@@ -37,13 +44,18 @@ pub(crate) fn write(target: &Target, to: &Path, time: &str) -> Result<PathBuf, S
         }
     }
     listed?;
-    let text = text.map_err(|why| format!("cargo-cyclonedx wrote no list: {why}"))?;
-    let text = text.replace(
-        &format!("path+file://{}", root.display()),
-        "path+file:///baton",
-    );
-    let mut list: Value =
-        serde_json::from_str(&text).map_err(|why| format!("cargo-cyclonedx: {why}"))?;
+    let parse = |text: std::io::Result<String>| {
+        let text = text.map_err(|why| format!("cargo-cyclonedx wrote no list: {why}"))?;
+        let text = text.replace(
+            &format!("path+file://{}", root.display()),
+            "path+file:///baton",
+        );
+        serde_json::from_str::<Value>(&text).map_err(|why| format!("cargo-cyclonedx: {why}"))
+    };
+    let mut list = parse(text)?;
+    for module in of_modules {
+        merge(&mut list, parse(module)?);
+    }
     let components = list["components"]
         .as_array_mut()
         .ok_or("cargo-cyclonedx listed no components")?;
@@ -52,6 +64,25 @@ pub(crate) fn write(target: &Target, to: &Path, time: &str) -> Result<PathBuf, S
     fs::write(&path, format!("{list:#}\n"))
         .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
     Ok(path)
+}
+
+/// Adds a module's list to the program's: the module, what is linked into it, and who needs what.
+fn merge(list: &mut Value, module: Value) {
+    let add = |to: &mut Value, values: Vec<Value>, key: &str| {
+        let Some(to) = to.as_array_mut() else { return };
+        for value in values {
+            if !to.iter().any(|other| other[key] == value[key]) {
+                to.push(value);
+            }
+        }
+    };
+    let values = |key: &str| module[key].as_array().cloned().unwrap_or_default();
+    let components = [
+        vec![module["metadata"]["component"].clone()],
+        values("components"),
+    ];
+    add(&mut list["components"], components.concat(), "bom-ref");
+    add(&mut list["dependencies"], values("dependencies"), "ref");
 }
 
 fn list(target: &Target, time: &str) -> Result<String, String> {
@@ -90,4 +121,28 @@ fn lua() -> Result<Value, String> {
         "licenses": [{"expression": "MIT"}],
         "purl": format!("pkg:generic/lua@{version}"),
     }))
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    #[test]
+    fn a_modules_list_is_added_without_what_the_program_has() {
+        let mut list = json!({
+            "components": [{"bom-ref": "libc"}],
+            "dependencies": [{"ref": "libc"}, {"ref": "baton"}],
+        });
+        let module = json!({
+            "metadata": {"component": {"bom-ref": "cluster"}},
+            "components": [{"bom-ref": "libc"}, {"bom-ref": "tokio"}],
+            "dependencies": [{"ref": "libc"}, {"ref": "tokio"}],
+        });
+        merge(&mut list, module);
+        let expected = json!({
+            "components": [{"bom-ref": "libc"}, {"bom-ref": "cluster"}, {"bom-ref": "tokio"}],
+            "dependencies": [{"ref": "libc"}, {"ref": "baton"}, {"ref": "tokio"}],
+        });
+        assert_eq!(list, expected);
+    }
 }

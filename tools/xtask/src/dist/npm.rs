@@ -10,6 +10,7 @@ use super::VERSION;
 use super::target::{TARGETS, Target};
 use crate::deb::output;
 use crate::deb::tree::Tree;
+use crate::own_modules;
 use crate::workspace;
 
 /// Starts the program of the other package.
@@ -28,6 +29,7 @@ pub(crate) fn pack_program(
     manifest["libc"] = json!(["glibc"]);
     let tree = Tree::new(to.join(format!("npm-{}", target.architecture)))?;
     tree.copy_program(program, "bin/baton")?;
+    own_modules::copy(program, &tree, "lib")?;
     tree.write("LICENSES-OF-OTHERS", licences)?;
     pack(&tree, &manifest, to)
 }
@@ -55,7 +57,7 @@ fn manifest(name: &str) -> Value {
         "version": VERSION,
         "description": "A Lua 5.4 interpreter with preemptive processes",
         "license": "MIT OR Apache-2.0",
-        "files": ["bin", "LICENSE*"],
+        "files": ["bin", "lib", "LICENSE*"],
     })
 }
 

@@ -11,7 +11,7 @@ use super::zig::{Zig, lua_headers};
 use super::{Made, VERSION, npm};
 use crate::Outcome;
 use crate::cargo::nothing_may_be_skipped;
-use crate::deb::clean_root::{self, CleanRoot, oldest_suite};
+use crate::deb::clean_root::{self, CLUSTER, CleanRoot, oldest_suite};
 use crate::deb::output;
 use crate::packages::{self, FOR_AARCH64};
 use crate::workspace;
@@ -125,7 +125,7 @@ impl Trial<'_> {
         fs::copy(&self.module, system.directory.join("trial.so"))
             .map_err(|why| format!("cannot copy the module: {why}"))?;
         let program = format!("/{}/bin/baton", self.target.archive_name());
-        use_program("/", &|arguments| {
+        use_program("/", true, &|arguments| {
             system.run(&[&[program.as_str()], arguments].concat())
         })
     }
@@ -194,7 +194,11 @@ impl Trial<'_> {
 
     fn use_here(&self, program: &Path, emulator: &[&str]) -> Outcome {
         let place = self.place.to_string_lossy();
-        use_program(&place, &|arguments| {
+        // pip leaves out what belongs into `lib` if it is told another directory, as for another
+        // architecture.
+        let prefix = program.parent().and_then(Path::parent).unwrap_or(program);
+        let has_modules = self.target.is_native() || prefix.join("lib/baton").is_dir();
+        use_program(&place, has_modules, &|arguments| {
             let mut command = match emulator {
                 [] => Command::new(program),
                 [first, rest @ ..] => {
@@ -213,8 +217,8 @@ impl Trial<'_> {
     }
 }
 
-/// Uses the program; the compiled module is in `modules`.
-fn use_program(modules: &str, run: Runner<'_>) -> Outcome {
+/// Uses the program, with its own modules if it has them; the compiled module is in `modules`.
+fn use_program(modules: &str, has_modules: bool, run: Runner<'_>) -> Outcome {
     let expect = |arguments: &[&str], expected: &str| {
         let wrote = run(arguments)?;
         match wrote.contains(expected) {
@@ -229,7 +233,11 @@ fn use_program(modules: &str, run: Runner<'_>) -> Outcome {
     let module = format!("package.cpath = '{modules}/?.so' print(require 'trial'(21))");
     expect(&["-e", &module], "42\n")?;
     expect(&["-e", FFI], "10 20 30 2.5\n")?;
-    expect(&["-e", TOUR], "That was the tour")
+    expect(&["-e", TOUR], "That was the tour")?;
+    match has_modules {
+        true => expect(&["--simulate", "1", "-e", CLUSTER], "hello\n"),
+        false => Ok(()),
+    }
 }
 
 /// Runs the tour. It is beside the program, in the clone, or in the only archive of a clean system.

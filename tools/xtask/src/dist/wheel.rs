@@ -7,6 +7,7 @@ use super::target::Target;
 use super::zig::Zig;
 use crate::deb::output;
 use crate::deb::tree::Tree;
+use crate::own_modules;
 use crate::workspace;
 
 /// Makes the wheel. pip puts the program beside the environment's `python`.
@@ -22,6 +23,8 @@ pub(crate) fn pack(
     let tree = Tree::new(to.join(format!("wheel-{}", target.architecture)))?;
     let package = format!("baton_lua-{VERSION}");
     tree.copy_program(program, &format!("{package}.data/scripts/baton"))?;
+    // Below the directory that has `bin`.
+    own_modules::copy(program, &tree, &format!("{package}.data/data/lib"))?;
     let information = format!("{package}.dist-info");
     let root = workspace::root();
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {

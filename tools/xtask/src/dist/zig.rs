@@ -10,6 +10,7 @@ use super::target::{GLIBC, Target};
 use crate::Outcome;
 use crate::cargo::cargo;
 use crate::deb::output;
+use crate::own_modules;
 use crate::readers::ZIG;
 use crate::workspace;
 
@@ -26,7 +27,8 @@ impl Zig {
         })
     }
 
-    /// Builds the interpreter in a directory for build output. Returns the program. It has no
+    /// Builds the interpreter and its modules in a directory for build output. Returns the program,
+    /// beside which the modules are. They have no
     /// symbols but those that modules link to, and no names of this machine's directories.
     ///
     /// A quick build leaves out the optimizations that take most of the time.
@@ -40,7 +42,9 @@ impl Zig {
         let (major, minor) = GLIBC;
         let mut build = self.cargo("zigbuild");
         build
-            .args(["--profile", workspace::DIST, "-p", "baton", "--target"])
+            .args(["--profile", workspace::DIST, "-p", "baton"])
+            .args(own_modules::packages())
+            .arg("--target")
             .arg(format!("{}.{major}.{minor}", target.triple))
             .env("CARGO_TARGET_DIR", directory)
             .env("CARGO_PROFILE_DIST_STRIP", "symbols")
