@@ -107,6 +107,16 @@ pub struct Process {
 }
 
 impl Process {
+    /// The name that the program gave it, or else where it was spawned, or else its title.
+    pub fn name(&self) -> &str {
+        let named = self.title.split_once('\'').map(|(_, rest)| rest);
+        match named.and_then(|rest| rest.strip_suffix('\'')) {
+            Some(name) => name,
+            None if self.spawned_at.is_empty() => &self.title,
+            None => &self.spawned_at,
+        }
+    }
+
     /// Whether a text says since when it is in this state.
     fn is_still(&self) -> bool {
         matches!(

@@ -9,6 +9,7 @@ use harness::{Outcome, Run, Started, baton_path};
 use serde_json::Value;
 use std::io::Read;
 use std::num::NonZeroU16;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 /// A program that has written "ready", and has its requests in its own scratch directory.
@@ -350,6 +351,100 @@ fn nothing_is_killed_without_write_or_without_a_terminal() {
     top(&program, &["--write"])
         .ends_with(1)
         .complained("--write is for a person on a terminal");
+    program.signal_until_it_ends("KILL");
+}
+
+/// As the book says of this value.
+#[test]
+fn a_program_that_allows_everything_needs_no_write() {
+    let run = observed::observed(&format!("{VICTIM}\nprocess.sleep(3600)"));
+    let mut program = observed::ready(run.env("BATON_ATTACH", "all"));
+    let mut table = live(&program, &["-d", "0.1"]);
+    kill_victim(&mut table);
+    program.await_stdout("closed\nfalse\tkilled from outside\n");
+    table.press("q");
+    assert!(table.finish().success());
+    program.signal_until_it_ends("KILL");
+}
+
+#[test]
+fn a_signal_ends_the_live_table_and_puts_the_terminal_back() {
+    let program = ready(WORKERS);
+    for (name, number) in [("TERM", 15), ("HUP", 1), ("INT", 2), ("QUIT", 3)] {
+        let mut command = Command::new("prlimit");
+        command.arg("--core=0").arg(baton_path()).arg("top");
+        command.arg(program.pid().to_string());
+        let table = OnTerminal::start(command);
+        table.wait_for("sleeper");
+        table.signal(name);
+        assert_eq!(table.finish().signal(), Some(number), "{name}");
+    }
+    program.signal_until_it_ends("KILL");
+}
+
+/// The script would run on unseen.
+#[test]
+fn a_signal_ends_the_script_too() {
+    let file = std::env::temp_dir().join(format!("baton-top-script-{}.lua", std::process::id()));
+    let code = "require 'baton.process'.sleep(3600)";
+    std::fs::write(&file, code).expect("it can be written");
+    let mut command = Command::new(baton_path());
+    command.arg("top").arg(&file);
+    let table = OnTerminal::start(command);
+    let text = table.wait_for("processes: ");
+    let pid = text
+        .split("baton top ")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next())
+        .expect("its process id")
+        .to_owned();
+    table.signal("TERM");
+    assert_eq!(table.finish().signal(), Some(15));
+    std::fs::remove_file(&file).expect("it can be removed");
+    assert!(!std::path::Path::new("/proc").join(pid).exists());
+}
+
+#[test]
+fn control_z_suspends_the_live_table_and_it_comes_back() {
+    let program = ready(WORKERS);
+    let mut table = live(&program, &["-d", "0.1"]);
+    for _ in 0..2 {
+        table.wait_for("sleeper");
+        table.press("\x1a");
+        table.await_stop();
+        table.assert_is_as_before();
+        table.signal("CONT");
+    }
+    table.wait_for("sleeper");
+    table.press("q");
+    assert!(table.finish().success());
+    program.signal_until_it_ends("KILL");
+}
+
+#[test]
+fn processes_of_one_name_are_one_row() {
+    let program = ready(
+        "for i = 1, 30 do process.spawn({ name = 'sleeper' }, process.sleep, 3600) end
+         process.sleep(0)
+         print 'ready'
+         io.stdout:flush()
+         process.sleep(3600)",
+    );
+    let merged = top(&program, &["-d", "0.1", "--group", "--json"]);
+    let table = json(&merged.succeeds().stdout);
+    let rows = table["rows"].as_array().expect("rows");
+    let counts: Vec<_> = rows.iter().map(|row| row["count"].as_u64()).collect();
+    assert_eq!(counts.iter().max(), Some(&Some(30)), "{table:#}");
+    assert_eq!(counts.len(), 2, "{table:#}");
+    assert_eq!(table["matching"], 31);
+    let mut live = live(&program, &["-d", "0.1"]);
+    live.wait_for("sleeper");
+    live.press("n/sleeper\r");
+    let text = live.wait_for("filter: sleeper  30 of 31");
+    assert_has(&text, "COUNT");
+    assert_has(&text, "   30 ");
+    live.press("q");
+    assert!(live.finish().success());
     program.signal_until_it_ends("KILL");
 }
 

@@ -8,6 +8,10 @@ mod answer;
 mod plain;
 #[path = "../src/inside/top/screen.rs"]
 mod screen;
+#[path = "../src/inside/top/sort.rs"]
+mod sort;
+#[path = "../src/inside/top/stack.rs"]
+mod stack;
 #[path = "../src/inside/top/state.rs"]
 mod state;
 #[path = "../src/inside/top/units.rs"]
@@ -19,7 +23,8 @@ use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use state::{Action, Mode, News, Question, ScreenState, Sort};
+use sort::Sort;
+use state::{Action, Mode, News, Question, ScreenState};
 use std::time::Duration;
 
 fn fresh() -> ScreenState {
@@ -37,13 +42,14 @@ fn tell(state: &mut ScreenState, answer: answer::Answer) {
     state.take(News::Table {
         answer: Box::new(answer),
         again: false,
+        may_kill: true,
     });
 }
 
 /// A state with `count` processes on a screen for ten.
 fn with_rows(count: u64) -> ScreenState {
     let mut state = fresh();
-    state.set_room(10);
+    state.set_room(10, 80);
     tell(&mut state, answer(10.0, 1000, rows(count)));
     state
 }
@@ -60,7 +66,7 @@ fn types(state: &mut ScreenState, letters: &str) -> Vec<Action> {
 /// What is on a screen of this size, by lines without trailing spaces.
 fn screen_of(state: &mut ScreenState, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-    state.set_room(screen::room(height));
+    state.set_room(screen::room(height), width);
     terminal
         .draw(|frame| screen::draw(frame, state))
         .expect("it draws");
@@ -77,6 +83,7 @@ fn table(rows: usize, sort: Sort, filter: &str, again: bool) -> Question {
         rows,
         sort,
         filter: filter.to_owned(),
+        group: false,
         again,
     }
 }
@@ -98,13 +105,10 @@ fn the_table_has_the_vm_above_and_a_line_for_each_process() {
         lines[2].starts_with("switches 2.00 k/s  retakes 0/s  preemptions 200/s  █"),
         "{lines:#?}"
     );
-    assert_eq!(
-        lines[3],
-        "     ID  CPU %   TOTAL STATE        IDLE NAME            WAITS"
-    );
+    assert_eq!(lines[3], "   ID CPU %↓ STATE        IDLE NAME    WAITS");
     assert_eq!(
         lines[4],
-        "      1   10.0   1.25s waiting     0.25s clerk 1         for the mutex 'accounts"
+        "    1   10.0 waiting     0.25s clerk 1 mutex 'accounts' held by 1 'main'"
     );
     assert_eq!(lines[6], "");
     assert!(lines[23].starts_with("q quit"), "{lines:#?}");
@@ -113,10 +117,144 @@ fn the_table_has_the_vm_above_and_a_line_for_each_process() {
 #[test]
 fn narrow_screens_leave_columns_out() {
     let lines = screen_of(&mut with_rows(1), 50, 10);
-    assert_eq!(lines[3], "    ID CPU % STATE     NAME          WAITS");
+    assert_eq!(lines[3], "   ID CPU %↓ STATE     NAME    WAITS");
+    assert_eq!(
+        lines[4],
+        "    1   10.0 waiting   clerk 1 mut… held by 1 'ma…"
+    );
     let lines = screen_of(&mut with_rows(1), 30, 10);
-    assert_eq!(lines[3], "   ID CPU % NAME");
-    assert_eq!(lines[4], "    1  10.0 clerk 1");
+    assert_eq!(lines[3], "   ID CPU %↓ NAME");
+    assert_eq!(lines[4], "    1   10.0 clerk 1");
+}
+
+#[test]
+fn wide_screens_show_all_columns_and_whole_waits() {
+    let lines = screen_of(&mut with_rows(1), 120, 10);
+    assert_eq!(
+        lines[3],
+        "     ID CPU %↓   TOTAL STATE        IDLE NAME    WAITS"
+    );
+    let waits = "for the mutex 'accounts', held by process 1 'main'";
+    assert!(lines[4].ends_with(waits), "{lines:#?}");
+}
+
+/// The holder is what one looks for. A long name gives way to it.
+#[test]
+fn the_holder_is_not_cut_for_a_long_name() {
+    let mut state = fresh();
+    let name = "a worker with quite a long name";
+    tell(&mut state, answer(10.0, 1000, vec![row(7, name, 0.1)]));
+    let lines = screen_of(&mut state, 80, 10);
+    assert!(lines[4].contains(" a worker with q… "), "{lines:#?}");
+    assert!(lines[4].ends_with(" held by 1 'main'"), "{lines:#?}");
+}
+
+#[test]
+fn the_column_of_the_order_is_shown_and_marked() {
+    for (sort, marked) in [
+        (Sort::Cpu, "CPU %↓"),
+        (Sort::Total, "TOTAL↓"),
+        (Sort::Idle, "IDLE↓"),
+    ] {
+        let mut state = ScreenState::new(42, sort, String::new(), true);
+        for width in [30, 50, 80, 120] {
+            let heading = &screen_of(&mut state, width, 10)[3];
+            assert!(heading.contains(marked), "{heading}");
+            assert_eq!(heading.matches('↓').count(), 1, "{heading}");
+        }
+    }
+}
+
+/// Two names, of three processes and of one.
+fn with_names() -> ScreenState {
+    let mut rows = rows(2);
+    rows[0]["title"] = "process 1 'clerk'".into();
+    rows[0]["count"] = 3.into();
+    rows[1]["count"] = 1.into();
+    let mut state = fresh();
+    state.set_room(10, 80);
+    let asked = types(&mut state, "n");
+    let Action::Ask(Question::Table { group, .. }) = asked[0] else {
+        panic!("{asked:?}");
+    };
+    assert!(group);
+    tell(&mut state, answer(10.0, 1000, rows));
+    state
+}
+
+#[test]
+fn n_merges_names_and_enter_shows_those_of_one() {
+    let mut state = with_names();
+    let lines = screen_of(&mut state, 80, 24);
+    assert!(lines[3].starts_with("COUNT CPU %↓ "), "{lines:#?}");
+    assert!(lines[4].starts_with("    3   10.0 "), "{lines:#?}");
+    let _ = types(&mut state, "x");
+    assert!(state.note.contains("Enter shows those"), "{}", state.note);
+    let asked = press(&mut state, KeyCode::Enter);
+    let Action::Ask(Question::Table { filter, group, .. }) = asked else {
+        panic!("{asked:?}");
+    };
+    assert_eq!((filter.as_str(), group), ("clerk", false));
+    assert!(!state.is_grouped);
+}
+
+#[test]
+fn a_chosen_name_stays_chosen_when_its_first_process_changes() {
+    let mut state = with_names();
+    let _ = types(&mut state, "j");
+    let mut others = rows(2);
+    others[0]["title"] = "process 9 'clerk 2'".into();
+    others[0]["id"] = 9.into();
+    others[1]["title"] = "process 1 'clerk'".into();
+    for row in &mut others {
+        row["count"] = 2.into();
+    }
+    tell(&mut state, answer(11.0, 2000, others));
+    assert_eq!(state.place, 0);
+}
+
+#[test]
+fn control_z_suspends_whatever_is_shown() {
+    let mut state = with_rows(3);
+    let suspend = KeyEvent::new(KeyCode::Char('z'), KeyModifiers::CONTROL);
+    for keys in ["", "/", "h"] {
+        let _ = types(&mut state, keys);
+        assert_eq!(state.press(suspend), Action::Suspend);
+    }
+}
+
+#[test]
+fn long_lines_of_a_stack_are_seen_by_moving_sideways() {
+    let mut state = with_rows(1);
+    let _ = press(&mut state, KeyCode::Enter);
+    state.take(News::Stack(1, Some(Box::new(process(1)))));
+    let lines = screen_of(&mut state, 40, 10);
+    assert!(!lines[4].contains("spawned at"), "{lines:#?}");
+    assert!(lines[3].contains("(Right: the"), "{lines:#?}");
+    for _ in 0..20 {
+        let _ = press(&mut state, KeyCode::Right);
+    }
+    let lines = screen_of(&mut state, 40, 10);
+    assert!(lines[4].ends_with("(spawned at bank.lua:12)"), "{lines:#?}");
+    assert_eq!(lines[3], "Stack of process 1");
+    let _ = press(&mut state, KeyCode::Home);
+    let lines = screen_of(&mut state, 40, 10);
+    assert!(lines[4].starts_with("process 1 "), "{lines:#?}");
+}
+
+#[test]
+fn a_filter_says_how_many_it_fits() {
+    let mut state = with_rows(3);
+    state.filter = "clerk".to_owned();
+    let mut some = answer(11.0, 2000, rows(3));
+    some.processes = 10_000;
+    tell(&mut state, some.clone());
+    let foot = &screen_of(&mut state, 80, 24)[23];
+    assert!(foot.starts_with("filter: clerk  3 of 10000  "), "{foot}");
+    some.matching = None;
+    tell(&mut state, some);
+    let foot = &screen_of(&mut state, 80, 24)[23];
+    assert!(foot.contains("  3 or more of 10000  "), "{foot}");
 }
 
 #[test]
@@ -190,7 +328,7 @@ fn the_place_stays_among_fewer_rows() {
 #[test]
 fn each_round_asks_for_more_rows_than_are_shown() {
     let mut state = fresh();
-    state.set_room(10);
+    state.set_room(10, 80);
     assert_eq!(state.questions(), [table(20, Sort::Cpu, "", false)]);
     let mut answer = answer(10.0, 1000, rows(20));
     answer.processes = 10_000;
@@ -216,7 +354,7 @@ fn a_filter_is_typed_kept_and_taken_back() {
     let asked = types(&mut state, "/ab");
     assert_eq!(asked[2], Action::Ask(table(20, Sort::Cpu, "ab", true)));
     let lines = screen_of(&mut state, 80, 24);
-    assert_eq!(lines[23], "/ab_");
+    assert_eq!(lines[23], "/ab_  3 of 3");
     let _ = press(&mut state, KeyCode::Backspace);
     let _ = press(&mut state, KeyCode::Enter);
     assert_eq!(state.filter, "a");
@@ -264,7 +402,7 @@ fn enter_opens_the_stack_of_the_chosen_process() {
     assert_eq!(screen_of(&mut state, 80, 10)[4], "...");
     state.take(News::Stack(2, Some(Box::new(process(2)))));
     let lines = screen_of(&mut state, 80, 10);
-    assert_eq!(lines[3], "Stack of process 2");
+    assert!(lines[3].starts_with("Stack of process 2"), "{lines:#?}");
     assert!(lines[4].starts_with("process 2 'clerk': waiting, for the mutex"));
     assert_eq!(lines[6], "    bank.lua:5: in upvalue 'transfer'");
     let _ = press(&mut state, KeyCode::End);
@@ -303,7 +441,11 @@ fn a_kill_is_confirmed_by_y_alone() {
 #[test]
 fn without_write_nothing_is_killed() {
     let mut state = with_rows(3);
-    state.may_kill = false;
+    state.take(News::Table {
+        answer: Box::new(answer(11.0, 2000, rows(3))),
+        again: false,
+        may_kill: false,
+    });
     assert_eq!(types(&mut state, "xy"), [Action::Nothing, Action::Nothing]);
     let _ = types(&mut state, "x");
     assert!(screen_of(&mut state, 80, 24)[23].contains("--write"));
@@ -374,7 +516,7 @@ fn texts_of_the_program_do_not_reach_the_terminal_as_commands() {
 fn any_key() -> impl Strategy<Value = KeyCode> {
     prop_oneof![
         any::<char>().prop_map(KeyCode::Char),
-        prop::sample::select("qjkgGspxKyh?/".chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
+        prop::sample::select("qjkgGspxKyhn?/".chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
         prop::sample::select(vec![
             KeyCode::Up,
             KeyCode::Down,
@@ -386,6 +528,7 @@ fn any_key() -> impl Strategy<Value = KeyCode> {
             KeyCode::Esc,
             KeyCode::Backspace,
             KeyCode::Left,
+            KeyCode::Right,
         ]),
     ]
 }

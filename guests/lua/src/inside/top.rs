@@ -7,7 +7,9 @@
 //! | the description of the rows | yes | only for rows: about 2 us |
 //!
 //! With a filter, processes are described until there are enough rows: in several looks, as all
-//! processes wait during one.
+//! processes wait during one. Where rows are merged by name, all are described.
+
+mod names;
 
 use super::metrics::Counters;
 use super::{PATIENCE, nanos, stacks, uptime, why_kept};
@@ -16,6 +18,7 @@ use baton_core::sched::ProcessId;
 use baton_core::vm::{NoLook, Times, View, Vm};
 use baton_observe::observer::answer_text;
 use baton_observe::report::Process;
+use names::Names;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -35,6 +38,9 @@ struct TopWanted {
     /// A part of the title or of the wait; empty: all processes.
     #[serde(default)]
     filter: String,
+    /// Merges processes of one name.
+    #[serde(default)]
+    group: bool,
     /// Asks for other rows of the last answer's times.
     #[serde(default)]
     again: bool,
@@ -87,6 +93,8 @@ struct Table<'a> {
     passed: f64,
     share: f64,
     processes: usize,
+    /// How many processes the filter fits, if all were examined.
+    matching: Option<usize>,
     rows: Vec<Row>,
     totals: &'a Option<Totals>,
 }
@@ -118,6 +126,9 @@ struct Row {
     process: Process,
     /// Processor time since the last question, as a share of the time that has passed.
     share: f64,
+    /// How many processes have the name, if rows are merged by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
 }
 
 /// What the first look reads.
@@ -147,7 +158,7 @@ pub(super) fn answer(vm: &Vm, with: &Value, seen: &mut LastTable) -> Result<Box<
             },
         });
     }
-    let rows = seen.rows(vm, &wanted);
+    let (rows, matching) = seen.rows(vm, &wanted);
     let used: u64 = seen.accounts.iter().map(|account| account.used).sum();
     answer_text(&Table {
         kept_inside: false,
@@ -155,6 +166,7 @@ pub(super) fn answer(vm: &Vm, with: &Value, seen: &mut LastTable) -> Result<Box<
         passed: seen.passed.as_secs_f64(),
         share: share(used, seen.passed),
         processes: seen.accounts.len(),
+        matching,
         rows,
         totals: &seen.totals,
     })
@@ -188,10 +200,13 @@ impl LastTable {
         Ok(true)
     }
 
-    /// The rows that are wanted. Without any if a process keeps the VM.
-    fn rows(&self, vm: &Vm, wanted: &TopWanted) -> Vec<Row> {
+    /// The rows that are wanted, and how many processes the filter fits, if all were examined.
+    /// Without any row if a process keeps the VM.
+    fn rows(&self, vm: &Vm, wanted: &TopWanted) -> (Vec<Row>, Option<usize>) {
         let most = wanted.rows.min(MOST_ROWS);
-        let count = match wanted.filter.is_empty() {
+        let mut names = wanted.group.then(Names::default);
+        let limit = if wanted.group { usize::MAX } else { most };
+        let count = match wanted.filter.is_empty() && !wanted.group {
             true => most,
             false => self.accounts.len(),
         };
@@ -200,21 +215,28 @@ impl LastTable {
             .map(|account| (account.process, share(account.used, self.passed)))
             .collect();
         let filter = wanted.filter.to_lowercase();
-        let (mut rows, mut from) = (Vec::new(), 0);
-        while rows.len() < most && from < chosen.len() {
+        let (mut rows, mut from, mut found) = (Vec::new(), 0, 0);
+        while found < limit && from < chosen.len() {
             if from > 0 {
                 thread::sleep(stacks::BETWEEN_LOOKS);
             }
             let (left, filter) = (chosen[from..].to_vec(), filter.clone());
-            let room = most - rows.len();
+            let room = limit - found;
             let described = vm.look(PATIENCE, move |view| describe(view, &left, &filter, room));
             let Ok((some, examined)) = described else {
                 break;
             };
-            rows.extend(some);
+            found += some.len();
+            match &mut names {
+                Some(names) => names.add(some),
+                None => rows.extend(some),
+            }
             from += examined;
         }
-        rows
+        if let Some(names) = names {
+            rows = names.into_rows(wanted.sort, most);
+        }
+        (rows, (from == self.accounts.len()).then_some(found))
     }
 }
 
@@ -306,7 +328,11 @@ fn describe(
         let alive = Some(process).filter(|&process| view.sched().is_alive(process));
         let found = alive.and_then(|process| stacks::process(view, &names, process, 1));
         if let Some(process) = found.filter(|process| has(process, filter)) {
-            rows.push(Row { process, share });
+            rows.push(Row {
+                process,
+                share,
+                count: None,
+            });
         }
         if rows.len() == room || began.elapsed() >= stacks::LOOK {
             break;

@@ -146,18 +146,46 @@ impl OnTerminal {
             assert!(Instant::now() < until, "it goes on:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(1));
         };
-        let after = tcgetattr(&self.master).expect("its settings");
-        assert_eq!(after.local_flags, self.before.local_flags);
-        assert_eq!(after.input_flags, self.before.input_flags);
-        assert_eq!(after.output_flags, self.before.output_flags);
         let mut shown = self.shown();
         while shown.is_open {
             shown = self.shown.1.wait(shown).expect("no thread panics with it");
         }
+        drop(shown);
+        self.assert_is_as_before();
+        status
+    }
+
+    /// The terminal must be as it was before.
+    #[track_caller]
+    pub(crate) fn assert_is_as_before(&self) {
+        let after = tcgetattr(&self.master).expect("its settings");
+        assert_eq!(after.local_flags, self.before.local_flags);
+        assert_eq!(after.input_flags, self.before.input_flags);
+        assert_eq!(after.output_flags, self.before.output_flags);
+        let shown = self.shown();
         let screen = shown.parser.screen();
         assert!(!screen.alternate_screen(), "{}", screen.contents());
         assert!(!screen.hide_cursor(), "{}", screen.contents());
-        status
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        super::signals::send(self.child.id(), name);
+    }
+
+    /// Waits until the program has stopped, as by Ctrl-Z.
+    #[track_caller]
+    pub(crate) fn await_stop(&self) {
+        let until = Instant::now() + LIMIT;
+        let path = format!("/proc/{}/stat", self.child.id());
+        while !std::fs::read_to_string(&path).is_ok_and(|stat| stat.contains(") T ")) {
+            assert!(Instant::now() < until, "it goes on:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What it wrote before it stopped may still be on its way.
+        while self.shown().parser.screen().alternate_screen() {
+            assert!(Instant::now() < until, "it shows:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

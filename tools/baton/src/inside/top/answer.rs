@@ -20,17 +20,22 @@ pub(super) struct Answer {
     pub(super) share: f64,
     /// How many processes there are.
     pub(super) processes: usize,
+    /// How many of them the filter fits; `None`: not all were examined.
+    pub(super) matching: Option<usize>,
     /// Some of them.
     pub(super) rows: Vec<Row>,
     /// The VM's.
     pub(super) totals: Totals,
 }
 
-/// A process in the table.
+/// A process in the table. Or all of one name: then `process` is the first of them, with the sums.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Row {
     #[serde(flatten)]
     pub(super) process: Process,
+    /// How many processes have the name.
+    #[serde(default)]
+    pub(super) count: Option<u64>,
     /// Its processor time since the last question, as a share.
     #[serde(default)]
     pub(super) share: f64,
@@ -48,16 +53,10 @@ pub(super) struct Totals {
     pub(super) running: u64,
 }
 
-impl Row {
-    /// The name that the program gave it, or else where it was spawned.
-    pub(super) fn name(&self) -> &str {
-        let title = &self.process.title;
-        let named = title.split_once('\'').map(|(_, rest)| rest);
-        match named.and_then(|rest| rest.strip_suffix('\'')) {
-            Some(name) => name,
-            None if self.process.spawned_at.is_empty() => title,
-            None => &self.process.spawned_at,
-        }
+impl Answer {
+    /// Whether it is the first one of a connection, which has no shares.
+    pub(super) fn is_first(&self) -> bool {
+        self.passed == 0.0 && !self.kept_inside
     }
 }
 
@@ -138,6 +137,7 @@ pub(super) mod tests {
             "passed": 1.0,
             "share": 0.93,
             "processes": count,
+            "matching": count,
             "rows": rows,
             "totals": {
                 "heap": 12_900_000,
@@ -183,7 +183,7 @@ pub(super) mod tests {
     fn a_row_is_named_by_its_name_or_its_place() {
         let name = |row: Value| {
             let row: Row = serde_json::from_value(row).expect("a row");
-            row.name().to_owned()
+            row.process.name().to_owned()
         };
         let mut unnamed = row(7, "", 0.0);
         unnamed["title"] = "process 7".into();

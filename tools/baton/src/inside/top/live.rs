@@ -5,15 +5,24 @@
 //! | the first one | events of the others, and the next round of questions |
 //! | the keys' | the terminal |
 //! | the questions' | the program's answers |
+//! | the signals' | signals that end or suspend this command |
 //!
-//! So keys work while the program does not answer.
+//! So keys work while the program does not answer. And no signal handler writes to the terminal:
+//! the first thread puts it back, and then does what the signal does by default.
 
 use super::screen;
 use super::source::{SILENCE, Source};
 use super::state::{Action, News, Question, ScreenState};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{getpgrp, getpid, getsid, tcgetpgrp};
 use ratatui::DefaultTerminal;
+use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event as FromTerminal, KeyEventKind};
+use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use std::io;
 use std::ops::ControlFlow;
 use std::panic;
@@ -24,9 +33,21 @@ use std::time::{Duration, Instant};
 /// How often the screen says for how long an answer is late.
 const WHILE_LATE: Duration = Duration::from_secs(1);
 
+/// The signals that end this command by default, and those of job control.
+const SIGNALS: [i32; 6] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT];
+
+/// Why the table is not shown any more.
+#[must_use]
+pub(super) enum Ended {
+    ByKey,
+    /// The caller does what the signal does by default.
+    BySignal(i32),
+}
+
 /// What the first thread waits for.
 enum Event {
     FromTerminal(FromTerminal),
+    Signal(i32),
     News(News),
     /// The terminal cannot be read, for this reason.
     NoKeys(io::Error),
@@ -54,19 +75,22 @@ impl Drop for PutBack {
     }
 }
 
-/// Shows the table until a key ends it.
+/// Shows the table until a key or a signal ends it.
 ///
 /// # Errors
 /// A sentence about the terminal.
-pub(super) fn run(source: Source, state: ScreenState, delay: Duration) -> Result<(), String> {
+pub(super) fn run(source: Source, state: ScreenState, delay: Duration) -> Result<Ended, String> {
     show_cursor_after_panic();
+    let signals =
+        Signals::new(SIGNALS).map_err(|error| format!("cannot await signals: {error}"))?;
     let _put_back = PutBack;
     let mut terminal = ratatui::try_init().map_err(no_terminal)?;
     let (to_loop, events) = channel();
     let (to_program, questions) = channel();
-    let keys_to = to_loop.clone();
-    // Nobody waits for the end of these threads: one may wait for a key, the other for the program.
+    let (keys_to, signals_to) = (to_loop.clone(), to_loop.clone());
+    // Nobody waits for the end of these threads: they may wait for a key, a signal or the program.
     thread::spawn(move || read_keys(&keys_to));
+    thread::spawn(move || pass_on(signals, &signals_to));
     thread::spawn(move || answer(source, &questions, &to_loop));
     let mut live = Live {
         state,
@@ -74,6 +98,7 @@ pub(super) fn run(source: Source, state: ScreenState, delay: Duration) -> Result
         due: Instant::now(),
         asked_at: Instant::now(),
         awaited: 0,
+        is_suspended: false,
         to_program,
     };
     live.run(&mut terminal, &events)
@@ -107,6 +132,14 @@ fn read_keys(to: &Sender<Event>) {
     }
 }
 
+fn pass_on(mut signals: Signals, to: &Sender<Event>) {
+    for signal in signals.forever() {
+        if to.send(Event::Signal(signal)).is_err() {
+            return;
+        }
+    }
+}
+
 /// Has the program answer, until there are no more questions.
 fn answer(mut source: Source, questions: &Receiver<Question>, to: &Sender<Event>) {
     let _farewell = Farewell(to);
@@ -131,6 +164,8 @@ struct Live {
     /// When the last question was asked, and how many are not answered yet.
     asked_at: Instant,
     awaited: usize,
+    /// The terminal is the shell's, until SIGCONT.
+    is_suspended: bool,
     to_program: Sender<Question>,
 }
 
@@ -139,7 +174,7 @@ impl Live {
         &mut self,
         terminal: &mut DefaultTerminal,
         events: &Receiver<Event>,
-    ) -> Result<(), String> {
+    ) -> Result<Ended, String> {
         loop {
             if self.awaited == 0 && Instant::now() >= self.due {
                 self.due = Instant::now() + self.delay;
@@ -148,15 +183,17 @@ impl Live {
                 }
             }
             self.state.late = (self.awaited > 0).then(|| self.asked_at.elapsed());
-            self.draw(terminal).map_err(no_terminal)?;
+            if !self.is_suspended {
+                self.draw(terminal).map_err(no_terminal)?;
+            }
             let mut next = match events.recv_timeout(self.patience()) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Ended::ByKey),
             };
             while let Some(event) = next {
-                if self.take(event)?.is_break() {
-                    return Ok(());
+                if let ControlFlow::Break(ended) = self.take(event, terminal)? {
+                    return Ok(ended);
                 }
                 next = events.try_recv().ok();
             }
@@ -164,7 +201,8 @@ impl Live {
     }
 
     fn draw(&mut self, terminal: &mut DefaultTerminal) -> io::Result<()> {
-        self.state.set_room(screen::room(terminal.size()?.height));
+        let size = terminal.size()?;
+        self.state.set_room(screen::room(size.height), size.width);
         terminal.draw(|frame| screen::draw(frame, &self.state))?;
         Ok(())
     }
@@ -184,8 +222,15 @@ impl Live {
         }
     }
 
-    fn take(&mut self, event: Event) -> Result<ControlFlow<()>, String> {
+    fn take(
+        &mut self,
+        event: Event,
+        terminal: &mut DefaultTerminal,
+    ) -> Result<ControlFlow<Ended>, String> {
         match event {
+            Event::Signal(SIGTSTP) => self.suspend(),
+            Event::Signal(SIGCONT) => self.come_back(terminal).map_err(no_terminal)?,
+            Event::Signal(signal) => return Ok(ControlFlow::Break(Ended::BySignal(signal))),
             Event::NoKeys(error) => return Err(no_terminal(error)),
             Event::Gone => return Err("a thread of this command has failed".to_owned()),
             Event::News(news) => {
@@ -196,11 +241,50 @@ impl Live {
                 match self.state.press(key) {
                     Action::Nothing => {}
                     Action::Ask(question) => self.ask(question),
-                    Action::Quit => return Ok(ControlFlow::Break(())),
+                    Action::Suspend => self.ask_to_suspend(),
+                    Action::Quit => return Ok(ControlFlow::Break(Ended::ByKey)),
                 }
             }
             Event::FromTerminal(_) => {} // a new size, for one: the next drawing is of that size
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Does what a terminal does for Ctrl-Z. Here the key came as a character.
+    fn ask_to_suspend(&mut self) {
+        // The first process of a session has no shell that could continue it.
+        if getsid(None) == Ok(getpid()) {
+            self.state.note = "this command was not started by a shell: q ends it".to_owned();
+            return;
+        }
+        let group = getpgrp();
+        // The signal comes back as an event.
+        let sent = match tcgetpgrp(io::stdin()) {
+            Ok(foreground) if foreground == group => killpg(group, Signal::SIGTSTP),
+            _ => kill(getpid(), Signal::SIGTSTP),
+        };
+        if let Err(error) = sent {
+            self.state.note = format!("cannot suspend: {error}");
+        }
+    }
+
+    /// Gives the terminal to the shell, and stops until SIGCONT.
+    fn suspend(&mut self) {
+        self.is_suspended = true;
+        drop(PutBack);
+        // A terminal that is gone shows no cursor.
+        let _ = execute!(io::stdout(), cursor::Show);
+        let _ = emulate_default_handler(SIGTSTP);
+    }
+
+    /// Takes the terminal again: after [`Self::suspend`], or after a SIGSTOP, which is not noticed.
+    fn come_back(&mut self, terminal: &mut DefaultTerminal) -> io::Result<()> {
+        drop(PutBack);
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
+        self.is_suspended = false;
+        // One that does not know what is on the screen: it draws all.
+        *terminal = DefaultTerminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
     }
 }

@@ -5,18 +5,22 @@
 //! | `answer.rs` | what the program answers, and rates |
 //! | `units.rs` | numbers as texts |
 //! | `plain.rs` | the table as text |
+//! | `sort.rs` | the orders of the rows |
+//! | `stack.rs` | the stacks of one process |
 //! | `state.rs` | what keys and answers change |
 //! | `screen.rs` | the state as widgets |
 //! | `source.rs` | the connection |
 //! | `live.rs` | the terminal |
 //!
-//! The first five know neither terminal nor program. `tests/top_screen.rs` tests them.
+//! The first seven know neither terminal nor program. `tests/top_screen.rs` tests them.
 
 mod answer;
 mod live;
 mod plain;
 mod screen;
+mod sort;
 mod source;
+mod stack;
 mod state;
 mod units;
 
@@ -25,9 +29,12 @@ use super::{check_write, print};
 use answer::{Answer, Rates};
 use clap::Args;
 use clap::builder::TypedValueParser;
+use live::Ended;
 use serde_json::{Value, json};
+use signal_hook::low_level::emulate_default_handler;
+use sort::Sort;
 use source::{Source, Trouble};
-use state::{KEPT, ScreenState, Sort};
+use state::{KEPT, ScreenState};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
@@ -64,7 +71,10 @@ pub(super) struct TopOptions {
     /// Shows only processes with this text in their name, their wait or their place of spawn
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// Lets the key x kill a process, after a question
+    /// Merges processes of one name, and adds up their times
+    #[arg(long)]
+    group: bool,
+    /// Lets the key x kill a process of a program that was not started with BATON_ATTACH=all
     #[arg(long)]
     write: bool,
 }
@@ -93,8 +103,14 @@ pub(super) fn run(options: &TopOptions) -> Result<(), String> {
     let source = Source::attach(&mut target, options.write)?;
     if is_live {
         let filter = options.filter.clone();
-        let state = ScreenState::new(target.pid, options.sort, filter, options.write);
-        return live::run(source, state, options.delay);
+        let mut state = ScreenState::new(target.pid, options.sort, filter, options.write);
+        state.is_grouped = options.group;
+        let ended = live::run(source, state, options.delay)?;
+        drop(target); // ends a script, also before a signal ends this command
+        if let Ended::BySignal(signal) = ended {
+            emulate_default_handler(signal).map_err(|error| error.to_string())?;
+        }
+        return Ok(());
     }
     print_tables(source, target.pid, options)?;
     target.finish()
@@ -105,6 +121,7 @@ fn print_tables(mut source: Source, pid: u32, options: &TopOptions) -> Result<()
         "rows": options.rows,
         "sort": options.sort.name(),
         "filter": options.filter,
+        "group": options.group,
     });
     // Only a second look has shares.
     let first = json!({ "rows": 0, "sort": options.sort.name() });
@@ -113,13 +130,21 @@ fn print_tables(mut source: Source, pid: u32, options: &TopOptions) -> Result<()
         Err(Trouble::Held(_)) => None,
         Err(Trouble::Over(why)) => return Err(why),
     };
-    for _ in 0..options.count.unwrap_or(1) {
+    let mut left = options.count.unwrap_or(1);
+    while left > 0 {
+        left -= 1;
         source.rest(options.delay);
         match source.table(&with) {
             Err(Trouble::Over(why)) => return Err(why),
             Err(Trouble::Held(what)) => print_held(options, &what)?,
             Ok(answer) => {
                 let now = read(&answer)?;
+                if now.is_first() {
+                    // The program was held at the first look.
+                    before = Some(now);
+                    left += 1;
+                    continue;
+                }
                 let rates = before
                     .as_ref()
                     .map(|before| Rates::between(before, &now))

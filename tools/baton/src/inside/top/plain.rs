@@ -6,13 +6,22 @@ use super::units::{bytes, clean, count, duration, percent};
 use std::fmt::Write;
 
 /// The headings of the columns.
-pub(super) const HEADINGS: [&str; 7] = ["ID", "CPU %", "TOTAL", "STATE", "IDLE", "NAME", "WAITS"];
+const HEADINGS: [&str; 7] = ["ID", "CPU %", "TOTAL", "STATE", "IDLE", "NAME", "WAITS"];
 
-/// The cells of a row, under [`HEADINGS`]. `is_first`: there is no share yet.
+/// The headings of the columns. Rows of names begin with the number of their processes.
+pub(super) fn headings(has_names: bool) -> [String; 7] {
+    let mut headings = HEADINGS.map(str::to_owned);
+    if has_names {
+        headings[0] = "COUNT".to_owned();
+    }
+    headings
+}
+
+/// The cells of a row, under [`headings`]. `is_first`: there is no share yet.
 pub(super) fn cells(row: &Row, is_first: bool) -> [String; 7] {
     let process = &row.process;
     [
-        process.id.to_string(),
+        row.count.unwrap_or(process.id).to_string(),
         match is_first {
             true => "-".to_owned(),
             false => percent(row.share),
@@ -20,7 +29,7 @@ pub(super) fn cells(row: &Row, is_first: bool) -> [String; 7] {
         duration(process.cpu),
         clean(&process.state),
         process.since.map(duration).unwrap_or_default(),
-        clean(row.name()),
+        clean(process.name()),
         clean(&process.waits),
     ]
 }
@@ -61,7 +70,8 @@ pub(super) fn head(pid: u32, answer: &Answer, rates: &Rates) -> [String; 3] {
 /// The table as plain text.
 pub(super) fn table(pid: u32, answer: &Answer, rates: &Rates) -> String {
     let mut text = head(pid, answer, rates).join("\n") + "\n";
-    write_line(&mut text, &HEADINGS.map(str::to_owned));
+    let has_names = answer.rows.iter().any(|row| row.count.is_some());
+    write_line(&mut text, &headings(has_names));
     for row in &answer.rows {
         write_line(&mut text, &cells(row, answer.passed == 0.0));
     }

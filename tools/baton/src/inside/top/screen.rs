@@ -1,8 +1,10 @@
 //! The state as widgets.
 
-use super::plain::{HEADINGS, cells, head};
-use super::state::{Mode, ScreenState, StackShown};
-use super::units::clean;
+use super::answer::Row;
+use super::plain::{cells, head, headings};
+use super::stack::StackShown;
+use super::state::{Mode, ScreenState};
+use super::units::{clean, fitting_wait, length, short_length, shortened};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -16,20 +18,21 @@ const HEAD: u16 = 3;
 /// An answer that is late by less is not mentioned.
 const LATE: Duration = Duration::from_secs(2);
 
-const KEYS: &str = "q quit  Enter stack  s sort  / filter  p pause  x kill  h help";
+const KEYS: &str = "q quit  Enter stack  s sort  n names  / filter  p pause  x kill  h help";
 
 const HELP: &str = "\
 q, Esc        quit; in a stack: back to the table
 Up, k         the row above; also PageUp, and Home or g for the first
 Down, j       the row below; also PageDown, and End or G for the last
-Enter         the stack of the chosen process
+Left, Right   in a stack: the rest of long lines
+Enter         the stack of the chosen process; of a name: its processes
 s             sorts by: processor time since the last look, in all,
               or the time since a process last ran
-/             shows only processes with a text in their name, their wait
-              or their place of spawn; Enter keeps it, Esc brings back
-              the one before
-p             pauses, or goes on
-x, K          kills the chosen process, after a question (with --write)
+n             merges processes of one name, or shows them again
+/             shows only those with a text in their name, their wait or
+              place of spawn; Enter keeps it, Esc brings back the last
+p             pauses, or goes on; Ctrl-Z suspends this command
+x, K          kills the chosen process, after a question
 h, ?          this text
 
 CPU %         processor time since the last look, of one processor
@@ -81,7 +84,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ScreenState) {
     draw_head(frame, parts.head, state);
     match &state.mode {
         Mode::Stack(shown) => draw_stack(frame, &parts, shown),
-        Mode::Help => draw_lines(frame, &parts, "Help: any key leads back", Text::raw(HELP)),
+        Mode::Help => draw_lines(
+            frame,
+            &parts,
+            "Help: any key leads back",
+            Text::raw(HELP),
+            0,
+        ),
         Mode::Table | Mode::Filter { .. } | Mode::Confirm { .. } => {
             draw_table(frame, &parts, state);
         }
@@ -150,28 +159,46 @@ fn draw_history(frame: &mut Frame<'_>, area: Rect, text: &str, state: &ScreenSta
     frame.render_widget(Sparkline::default().data(&newest).style(style), area);
 }
 
-/// Which columns there is room for, by their place in [`HEADINGS`], and their widths.
-fn columns(width: u16) -> &'static [(usize, Constraint)] {
-    use Constraint::{Fill, Length};
-    match width {
-        0..40 => &[(0, Length(5)), (1, Length(5)), (5, Fill(1))],
-        40..70 => &[
-            (0, Length(6)),
-            (1, Length(5)),
-            (3, Length(9)),
-            (5, Fill(1)),
-            (6, Fill(1)),
-        ],
-        _ => &[
-            (0, Length(7)),
-            (1, Length(6)),
-            (2, Length(7)),
-            (3, Length(9)),
-            (4, Length(7)),
-            (5, Fill(2)),
-            (6, Fill(3)),
-        ],
+/// The places of the columns with texts.
+const NAME: usize = 5;
+const WAITS: usize = 6;
+
+/// The width of the column NAME if all of WAITS needs the room.
+const NARROW_NAME: u16 = 16;
+
+/// Which columns there is room for, by their place in [`headings`], and their widths. One of them
+/// is the column of the order. NAME takes what it needs, and at most what WAITS leaves.
+fn columns(width: u16, state: &ScreenState) -> Vec<(usize, u16)> {
+    let sorted = state.sort.column();
+    let time = if sorted == 2 { 2 } else { 4 };
+    let id = |row: &Row| length(&row.count.unwrap_or(row.process.id).to_string());
+    let id = longest(state, &id).max(5);
+    let mut columns = match width {
+        0..40 => vec![(0, id), (sorted, if sorted == 1 { 6 } else { 7 })],
+        40..70 => vec![(0, id), (sorted, if sorted == 1 { 6 } else { 7 }), (3, 9)],
+        70..100 => vec![(0, id), (1, 6), (3, 9), (time, 7)],
+        _ => vec![(0, id.max(7)), (1, 6), (2, 7), (3, 9), (4, 7)],
+    };
+    let used: u16 = columns.iter().map(|&(_, width)| width + 1).sum();
+    let rest = width.saturating_sub(used);
+    if width < 40 {
+        columns.push((NAME, rest));
+        return columns;
     }
+    let waits = longest(state, &|row| short_length(&row.process.waits));
+    let most = rest.saturating_sub(waits.saturating_add(1));
+    let most = most.max(NARROW_NAME.min(rest / 3));
+    let name = longest(state, &|row| length(row.process.name()));
+    let name = name.max(4).min(most);
+    columns.push((NAME, name));
+    columns.push((WAITS, rest.saturating_sub(name + 1)));
+    columns
+}
+
+/// The longest of some texts of the rows on the screen.
+fn longest(state: &ScreenState, of: &dyn Fn(&Row) -> usize) -> u16 {
+    let shown = state.rows().iter().skip(state.top).take(state.lines());
+    u16::try_from(shown.map(of).max().unwrap_or(0)).unwrap_or(u16::MAX)
 }
 
 /// The places of numbers, which are set to the right.
@@ -185,16 +212,22 @@ fn cell(place: usize, text: String) -> Text<'static> {
 }
 
 fn draw_table(frame: &mut Frame<'_>, parts: &Parts, state: &ScreenState) {
-    let columns = columns(parts.body.width);
-    let to_row = |mut cells: [String; 7]| {
-        let shown = columns.iter().filter_map(|&(place, _)| {
-            let text = cells.get_mut(place).map(std::mem::take)?;
-            Some(cell(place, text))
+    let columns = columns(parts.body.width, state);
+    let to_row = |cells: [String; 7]| {
+        let shown = columns.iter().map(|&(place, width)| {
+            let text = match place {
+                WAITS => fitting_wait(&cells[place], width.into()),
+                _ => shortened(&cells[place], width.into()),
+            };
+            cell(place, text)
         });
         TableRow::new(shown.collect::<Vec<_>>())
     };
-    let widths = || columns.iter().map(|&(_, width)| width);
-    let headings = to_row(HEADINGS.map(str::to_owned)).style(reversed());
+    let widths = || columns.iter().map(|&(_, width)| Constraint::Length(width));
+    let has_names = state.rows().iter().any(|row| row.count.is_some());
+    let mut headings = headings(has_names);
+    headings[state.sort.column()] += "\u{2193}";
+    let headings = to_row(headings).style(reversed());
     frame.render_widget(
         Table::new([headings], widths()).style(reversed()),
         parts.heading,
@@ -228,23 +261,28 @@ fn style_of(state: &str) -> Style {
     }
 }
 
-fn draw_lines(frame: &mut Frame<'_>, parts: &Parts, title: &str, text: Text<'_>) {
+fn draw_lines(frame: &mut Frame<'_>, parts: &Parts, title: &str, text: Text<'_>, left: usize) {
     frame.render_widget(
         Paragraph::new(title.to_owned()).style(reversed()),
         parts.heading,
     );
-    frame.render_widget(Paragraph::new(text), parts.body);
+    let left = u16::try_from(left).unwrap_or(u16::MAX);
+    frame.render_widget(Paragraph::new(text).scroll((0, left)), parts.body);
 }
 
 fn draw_stack(frame: &mut Frame<'_>, parts: &Parts, shown: &StackShown) {
-    let title = format!("Stack of process {}", shown.id);
+    let goes_on = match shown.goes_on(parts.body.width.into()) {
+        true => "  (Right: the rest of the lines)",
+        false => "",
+    };
+    let title = format!("Stack of process {}{goes_on}", shown.id);
     let most = parts.body.height.into();
     let lines = shown.lines.iter().skip(shown.top).take(most);
     let text: Text<'_> = match shown.lines.is_empty() {
         true => Text::raw("..."),
         false => lines.map(|line| Line::raw(clean(line))).collect(),
     };
-    draw_lines(frame, parts, &title, text);
+    draw_lines(frame, parts, &title, text, shown.left);
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
@@ -254,14 +292,18 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
             format!("Kill {}? y: yes, any other key: no", clean(title)),
             warning,
         ),
-        (Mode::Filter { .. }, _, _) => Line::styled(format!("/{}_", clean(&state.filter)), bold()),
+        (Mode::Filter { .. }, _, _) => Line::styled(
+            format!("/{}_  {}", clean(&state.filter), state.matching()),
+            bold(),
+        ),
         (_, Some(why), _) => Line::styled(format!("{}; q: quit", clean(why)), warning),
         (_, _, Some(why)) => Line::styled(format!("held: {}", clean(why)), warning),
         _ if !state.note.is_empty() => Line::styled(clean(&state.note), bold()),
-        (Mode::Stack(_), _, _) => Line::raw("Esc back  Up, Down scroll  p pause"),
+        (Mode::Stack(_), _, _) => Line::raw("Esc back  arrows scroll  p pause"),
         _ if !state.filter.is_empty() => Line::raw(format!(
-            "filter: {}  (/ changes it)  {KEYS}",
-            clean(&state.filter)
+            "filter: {}  {}  (/ changes it)  {KEYS}",
+            clean(&state.filter),
+            state.matching()
         )),
         _ => Line::raw(KEYS),
     };

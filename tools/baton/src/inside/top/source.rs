@@ -4,6 +4,7 @@ use super::state::{KEPT, News, Question};
 use crate::inside::attach_to;
 use crate::inside::started::Target;
 use baton_observe::client::{AttachError, Connection};
+use baton_observe::protocol::Access;
 use baton_observe::report::Process;
 use serde_json::{Value, json};
 use std::fs;
@@ -48,6 +49,12 @@ impl Source {
             write,
             connection,
         })
+    }
+
+    /// Whether the program lets this command change something.
+    fn may_change(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.access == Access::All)
     }
 
     fn connect(&mut self) -> Result<&mut Connection, Trouble> {
@@ -125,6 +132,7 @@ impl Source {
         Ok(News::Table {
             answer: Box::new(answer),
             again,
+            may_kill: self.may_change(),
         })
     }
 
@@ -200,8 +208,15 @@ fn details(question: &Question) -> Value {
             rows,
             sort,
             filter,
+            group,
             again,
-        } => json!({ "rows": rows, "sort": sort.name(), "filter": filter, "again": again }),
+        } => json!({
+            "rows": rows,
+            "sort": sort.name(),
+            "filter": filter,
+            "group": group,
+            "again": again,
+        }),
         Question::Stack(_) | Question::Kill(_) => Value::Null,
     }
 }

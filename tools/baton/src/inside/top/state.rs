@@ -2,8 +2,9 @@
 //! a clock.
 
 use super::answer::{Answer, Rates, Row};
+use super::sort::Sort;
+use super::stack::{Room, StackKey, StackShown};
 use baton_observe::report::Process;
-use clap::ValueEnum;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,37 +18,6 @@ const HISTORY: usize = 200;
 /// The maximal number of rows that are asked for.
 const MOST_ROWS: usize = 1000;
 
-/// What the first rows have most of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Sort {
-    /// Processor time since the last look
-    #[default]
-    Cpu,
-    /// Processor time in all
-    Total,
-    /// Time since it last ran
-    Idle,
-}
-
-impl Sort {
-    /// Its name in the protocol.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Sort::Cpu => "cpu",
-            Sort::Total => "total",
-            Sort::Idle => "idle",
-        }
-    }
-
-    fn next(self) -> Sort {
-        match self {
-            Sort::Cpu => Sort::Total,
-            Sort::Total => Sort::Idle,
-            Sort::Idle => Sort::Cpu,
-        }
-    }
-}
-
 /// What is asked of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
@@ -56,6 +26,8 @@ pub(super) enum Question {
         rows: usize,
         sort: Sort,
         filter: String,
+        /// Merges processes of one name.
+        group: bool,
         again: bool,
     },
     /// The stacks of a process.
@@ -70,6 +42,8 @@ pub(super) enum News {
     Table {
         answer: Box<Answer>,
         again: bool,
+        /// Whether the program lets its processes be killed.
+        may_kill: bool,
     },
     /// A process with its stacks; `None`: it has ended.
     Stack(u64, Option<Box<Process>>),
@@ -87,6 +61,8 @@ pub(super) enum News {
 pub(super) enum Action {
     Nothing,
     Ask(Question),
+    /// To suspend this command, as a shell's job.
+    Suspend,
     Quit,
 }
 
@@ -107,14 +83,27 @@ pub(super) enum Mode {
     Help,
 }
 
-/// The stacks of one process.
+/// The chosen process, and its name, which stands for it in a table of names.
 #[derive(Debug)]
-pub(super) struct StackShown {
-    pub(super) id: u64,
-    /// Its lines; none before the first answer.
-    pub(super) lines: Vec<String>,
-    /// The first line that is shown.
-    pub(super) top: usize,
+struct Followed {
+    id: u64,
+    name: String,
+}
+
+impl Followed {
+    fn of(row: &Row) -> Followed {
+        Followed {
+            id: row.process.id,
+            name: row.process.name().to_owned(),
+        }
+    }
+
+    fn is(&self, row: &Row) -> bool {
+        match row.count {
+            Some(_) => row.process.name() == self.name,
+            None => row.process.id == self.id,
+        }
+    }
 }
 
 /// The whole state.
@@ -125,6 +114,8 @@ pub(super) struct ScreenState {
     pub(super) may_kill: bool,
     pub(super) sort: Sort,
     pub(super) filter: String,
+    /// Whether processes of one name are merged.
+    pub(super) is_grouped: bool,
     pub(super) mode: Mode,
     pub(super) is_paused: bool,
     pub(super) answer: Option<Answer>,
@@ -135,11 +126,10 @@ pub(super) struct ScreenState {
     pub(super) history: VecDeque<u64>,
     /// The place of the chosen row, and its process once a key has chosen one.
     pub(super) place: usize,
-    follows: Option<u64>,
+    follows: Option<Followed>,
     /// The first row that is shown.
     pub(super) top: usize,
-    /// How many rows there is room for.
-    room: usize,
+    room: Room,
     /// A message about the last key.
     pub(super) note: String,
     /// Why the program cannot answer at the moment.
@@ -157,6 +147,7 @@ impl ScreenState {
             may_kill,
             sort,
             filter,
+            is_grouped: false,
             mode: Mode::Table,
             is_paused: false,
             answer: None,
@@ -166,7 +157,10 @@ impl ScreenState {
             place: 0,
             follows: None,
             top: 0,
-            room: 1,
+            room: Room {
+                lines: 1,
+                columns: 1,
+            },
             note: String::new(),
             held: None,
             over: None,
@@ -179,10 +173,30 @@ impl ScreenState {
         self.answer.as_ref().map_or(&[], |answer| &answer.rows)
     }
 
-    /// Notes how many rows there is room for.
-    pub(super) fn set_room(&mut self, room: usize) {
-        self.room = room.max(1);
+    /// Notes how many rows and columns there is room for.
+    pub(super) fn set_room(&mut self, lines: usize, columns: u16) {
+        self.room = Room {
+            lines: lines.max(1),
+            columns: columns.into(),
+        };
         self.scroll();
+    }
+
+    /// How many rows there is room for.
+    pub(super) fn lines(&self) -> usize {
+        self.room.lines
+    }
+
+    /// How many processes the filter fits, and of how many.
+    pub(super) fn matching(&self) -> String {
+        let Some(answer) = &self.answer else {
+            return String::new();
+        };
+        let all = answer.processes;
+        match answer.matching {
+            Some(some) => format!("{some} of {all}"),
+            None => format!("{} or more of {all}", answer.rows.len()),
+        }
     }
 
     /// The questions of each round.
@@ -200,9 +214,10 @@ impl ScreenState {
     fn table(&self, again: bool) -> Question {
         Question::Table {
             // Some rows more than there are on the screen, for the keys that move down.
-            rows: (self.top.max(self.place) + 2 * self.room).min(MOST_ROWS),
+            rows: (self.top.max(self.place) + 2 * self.room.lines).min(MOST_ROWS),
             sort: self.sort,
             filter: self.filter.clone(),
+            group: self.is_grouped,
             again,
         }
     }
@@ -218,7 +233,14 @@ impl ScreenState {
     pub(super) fn take(&mut self, news: News) {
         self.late = None;
         match news {
-            News::Table { answer, again } => self.take_table(*answer, again),
+            News::Table {
+                answer,
+                again,
+                may_kill,
+            } => {
+                self.may_kill = may_kill;
+                self.take_table(*answer, again);
+            }
             News::Stack(id, process) => self.take_stack(id, process.as_deref()),
             News::Killed(note) => self.note = note,
             News::Held(why) => self.held = Some(why),
@@ -245,9 +267,8 @@ impl ScreenState {
                 ..answer.clone()
             });
         }
-        let followed = self
-            .follows
-            .and_then(|id| answer.rows.iter().position(|row| row.process.id == id));
+        let follows = self.follows.as_ref();
+        let followed = follows.and_then(|it| answer.rows.iter().position(|row| it.is(row)));
         self.place = followed.unwrap_or(self.place);
         self.answer = Some(answer);
         self.scroll();
@@ -261,13 +282,7 @@ impl ScreenState {
             return; // of a process that was left meanwhile
         }
         match process {
-            Some(process) => {
-                let text = process.to_string();
-                shown.lines = text
-                    .lines()
-                    .map(|line| line.replace('\t', "    "))
-                    .collect();
-            }
+            Some(process) => shown.take(process),
             None => {
                 self.note = format!("process {id} has ended");
                 self.mode = Mode::Table;
@@ -279,8 +294,8 @@ impl ScreenState {
     fn scroll(&mut self) {
         let count = self.rows().len();
         self.place = self.place.min(count.saturating_sub(1));
-        let lowest = (self.place + 1).saturating_sub(self.room);
-        let highest = self.place.min(count.saturating_sub(self.room));
+        let lowest = (self.place + 1).saturating_sub(self.room.lines);
+        let highest = self.place.min(count.saturating_sub(self.room.lines));
         self.top = self.top.clamp(lowest, highest);
     }
 
@@ -291,8 +306,13 @@ impl ScreenState {
     /// Carries out a key.
     pub(super) fn press(&mut self, key: KeyEvent) -> Action {
         self.note.clear();
-        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
-            return Action::Quit;
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            match key.code {
+                // What Ctrl-\ is, is told by some terminals as Ctrl-4.
+                KeyCode::Char('c' | '\\' | '4') => return Action::Quit,
+                KeyCode::Char('z') => return Action::Suspend,
+                _ => {}
+            }
         }
         match &self.mode {
             Mode::Table => self.press_in_table(key.code),
@@ -311,18 +331,22 @@ impl ScreenState {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
             KeyCode::Up | KeyCode::Char('k') => return self.go(self.place.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => return self.go(self.place + 1),
-            KeyCode::PageUp => return self.go(self.place.saturating_sub(self.room)),
-            KeyCode::PageDown => return self.go(self.place + self.room),
+            KeyCode::PageUp => return self.go(self.place.saturating_sub(self.room.lines)),
+            KeyCode::PageDown => return self.go(self.place + self.room.lines),
             KeyCode::End | KeyCode::Char('G') => return self.go(usize::MAX),
             KeyCode::Home | KeyCode::Char('g') => {
                 self.follows = None;
                 self.place = 0;
                 self.scroll();
             }
-            KeyCode::Enter => return self.open_stack(),
+            KeyCode::Enter => return self.open(),
             KeyCode::Char('s') => {
                 self.sort = self.sort.next();
                 self.note = format!("sorted by {}", self.sort.name());
+                return self.ask_again();
+            }
+            KeyCode::Char('n') => {
+                self.is_grouped = !self.is_grouped;
                 return self.ask_again();
             }
             KeyCode::Char('/') => {
@@ -341,30 +365,35 @@ impl ScreenState {
     fn go(&mut self, place: usize) -> Action {
         self.place = place;
         self.scroll();
-        self.follows = self.chosen().map(|row| row.process.id);
+        self.follows = self.chosen().map(Followed::of);
         let known = self.rows().len();
         let all = self.answer.as_ref().map_or(0, |answer| answer.processes);
         // More rows, before the next key needs them.
-        match self.place + self.room > known && known < all.min(MOST_ROWS) {
+        match self.place + self.room.lines > known && known < all.min(MOST_ROWS) {
             true if self.filter.is_empty() => self.ask_again(),
             _ => Action::Nothing,
         }
     }
 
-    fn open_stack(&mut self) -> Action {
-        let Some(id) = self.chosen().map(|row| row.process.id) else {
+    /// Opens the stack of the chosen process, or the processes of the chosen name.
+    fn open(&mut self) -> Action {
+        let Some(row) = self.chosen() else {
             return Action::Nothing;
         };
+        let (follows, has_count) = (Followed::of(row), row.count.is_some());
         if self.over.is_some() {
             self.note = "the program has ended, and its stacks with it".to_owned();
             return Action::Nothing;
         }
-        self.follows = Some(id);
-        self.mode = Mode::Stack(StackShown {
-            id,
-            lines: Vec::new(),
-            top: 0,
-        });
+        if has_count {
+            self.filter = follows.name;
+            self.is_grouped = false;
+            (self.place, self.top, self.follows) = (0, 0, None);
+            return self.ask_again();
+        }
+        let id = follows.id;
+        self.follows = Some(follows);
+        self.mode = Mode::Stack(StackShown::new(id));
         Action::Ask(Question::Stack(id))
     }
 
@@ -375,8 +404,14 @@ impl ScreenState {
         if self.over.is_some() {
             return;
         }
+        if row.count.is_some() {
+            self.note = "x kills one process: Enter shows those of this name".to_owned();
+            return;
+        }
         if !self.may_kill {
-            self.note = "start top with --write to kill processes".to_owned();
+            self.note = "start top with --write to kill processes, or the program with \
+                         BATON_ATTACH=all"
+                .to_owned();
             return;
         }
         let (id, title) = (row.process.id, row.process.title.clone());
@@ -421,25 +456,11 @@ impl ScreenState {
         let Mode::Stack(shown) = &mut self.mode else {
             return Action::Nothing;
         };
-        let last = shown.lines.len().saturating_sub(room);
-        let to = match key {
-            KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter | KeyCode::Left => {
-                self.mode = Mode::Table;
-                return Action::Nothing;
-            }
-            KeyCode::Up | KeyCode::Char('k') => shown.top.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => shown.top + 1,
-            KeyCode::PageUp => shown.top.saturating_sub(room),
-            KeyCode::PageDown => shown.top + room,
-            KeyCode::Home | KeyCode::Char('g') => 0,
-            KeyCode::End | KeyCode::Char('G') => last,
-            KeyCode::Char('p') => {
-                self.is_paused = !self.is_paused;
-                return Action::Nothing;
-            }
-            _ => return Action::Nothing,
-        };
-        shown.top = to.min(last);
+        match shown.press(key, room) {
+            StackKey::Nothing => {}
+            StackKey::Back => self.mode = Mode::Table,
+            StackKey::Pause => self.is_paused = !self.is_paused,
+        }
         Action::Nothing
     }
 }

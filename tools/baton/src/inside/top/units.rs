@@ -48,6 +48,46 @@ pub(super) fn clean(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
+/// The length of a text in characters.
+pub(super) fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A text in at most `width` characters, which end with a sign if some are left out.
+pub(super) fn shortened(text: &str, width: usize) -> String {
+    match (length(text) <= width, width) {
+        (true, _) => text.to_owned(),
+        (false, 0) => String::new(),
+        (false, _) => text.chars().take(width - 1).chain(['\u{2026}']).collect(),
+    }
+}
+
+/// What a process waits for, in fewer words: `mutex 'm' held by 1 'main'`. The second part is the
+/// holder, if there is one.
+fn in_short(wait: &str) -> (&str, String) {
+    let wait = wait.strip_prefix("for the ").unwrap_or(wait);
+    match wait.split_once(", held by process ") {
+        Some((object, holder)) => (object, format!(" held by {holder}")),
+        None => (wait, String::new()),
+    }
+}
+
+/// The width of what a process waits for, in few words.
+pub(super) fn short_length(wait: &str) -> usize {
+    let (object, holder) = in_short(wait);
+    length(object) + length(&holder)
+}
+
+/// What a process waits for, in at most `width` characters. The holder is cut last.
+pub(super) fn fitting_wait(wait: &str, width: usize) -> String {
+    if length(wait) <= width {
+        return wait.to_owned();
+    }
+    let (object, holder) = in_short(wait);
+    let room = width.saturating_sub(length(&holder)).max(width.min(4));
+    shortened(&(shortened(object, room) + &holder), width)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,5 +125,19 @@ mod tests {
     #[test]
     fn control_characters_are_replaced() {
         assert_eq!(clean("a\x1b[2Jb\n"), "a?[2Jb?");
+    }
+
+    #[test]
+    fn a_wait_gets_shorter_and_keeps_its_holder() {
+        let wait = "for the mutex 'accounts', held by process 12 'main'";
+        assert_eq!(fitting_wait(wait, 60), wait);
+        let short = "mutex 'accounts' held by 12 'main'";
+        assert_eq!(short_length(wait), short.len());
+        assert_eq!(fitting_wait(wait, short.len()), short);
+        assert_eq!(fitting_wait(wait, 30), "mutex 'acco… held by 12 'main'");
+        assert_eq!(fitting_wait(wait, 12), "mut… held b…");
+        assert_eq!(fitting_wait(wait, 0), "");
+        assert_eq!(fitting_wait("until a time", 12), "until a time");
+        assert_eq!(fitting_wait("until a time", 8), "until a…");
     }
 }
