@@ -1,9 +1,11 @@
 //! The screen of `baton top`: keys and answers on one side, what is drawn on the other. Without a
-//! program, and with a terminal of ratatui's for tests.
+//! program and without a terminal.
 #![allow(dead_code)] // the command uses more of these files
 
 #[path = "../src/inside/top/answer.rs"]
 mod answer;
+#[path = "../src/inside/top/canvas.rs"]
+mod canvas;
 #[path = "../src/inside/top/plain.rs"]
 mod plain;
 #[path = "../src/inside/top/screen.rs"]
@@ -19,10 +21,8 @@ mod units;
 
 use answer::tests::{answer, row};
 use baton_observe::report::Process;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sort::Sort;
 use state::{Action, Mode, News, Question, ScreenState};
 use std::time::Duration;
@@ -65,17 +65,10 @@ fn types(state: &mut ScreenState, letters: &str) -> Vec<Action> {
 
 /// What is on a screen of this size, by lines without trailing spaces.
 fn screen_of(state: &mut ScreenState, width: u16, height: u16) -> Vec<String> {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+    let mut canvas = canvas::Canvas::new(width, height);
     state.set_room(screen::room(height), width);
-    terminal
-        .draw(|frame| screen::draw(frame, state))
-        .expect("it draws");
-    let buffer = terminal.backend().buffer();
-    let line = |y: u16| {
-        let cells = (0..width).map(|x| buffer[(x, y)].symbol());
-        cells.collect::<String>().trim_end().to_owned()
-    };
-    (0..height).map(line).collect()
+    screen::draw(&mut canvas, state);
+    canvas::tests::lines(&canvas)
 }
 
 fn table(rows: usize, sort: Sort, filter: &str, again: bool) -> Question {

@@ -13,13 +13,10 @@
 use super::screen;
 use super::source::{SILENCE, Source};
 use super::state::{Action, News, Question, ScreenState};
+use super::terminal::{Terminal, put_back};
+use crossterm::event::{self, Event as FromTerminal, KeyEventKind};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{getpgrp, getpid, getsid, tcgetpgrp};
-use ratatui::DefaultTerminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event as FromTerminal, KeyEventKind};
-use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, enable_raw_mode};
-use ratatui::crossterm::{cursor, execute};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -71,7 +68,7 @@ struct PutBack;
 impl Drop for PutBack {
     fn drop(&mut self) {
         // A terminal that is gone cannot be put back.
-        let _ = ratatui::try_restore();
+        let _ = put_back();
     }
 }
 
@@ -80,11 +77,11 @@ impl Drop for PutBack {
 /// # Errors
 /// A sentence about the terminal.
 pub(super) fn run(source: Source, state: ScreenState, delay: Duration) -> Result<Ended, String> {
-    show_cursor_after_panic();
+    put_back_after_panic();
     let signals =
         Signals::new(SIGNALS).map_err(|error| format!("cannot await signals: {error}"))?;
     let _put_back = PutBack;
-    let mut terminal = ratatui::try_init().map_err(no_terminal)?;
+    let mut terminal = Terminal::take().map_err(no_terminal)?;
     let (to_loop, events) = channel();
     let (to_program, questions) = channel();
     let (keys_to, signals_to) = (to_loop.clone(), to_loop.clone());
@@ -108,13 +105,12 @@ fn no_terminal(error: io::Error) -> String {
     format!("cannot use the terminal: {error}")
 }
 
-/// Ratatui's hook puts the rest back. A panic of the first thread does not unwind it, as C has
-/// called it.
-fn show_cursor_after_panic() {
+/// A panic of the first thread does not unwind it, as C has called it.
+fn put_back_after_panic() {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         // The message of the panic matters more than an error here.
-        let _ = execute!(io::stdout(), cursor::Show);
+        let _ = put_back();
         hook(info);
     }));
 }
@@ -170,11 +166,7 @@ struct Live {
 }
 
 impl Live {
-    fn run(
-        &mut self,
-        terminal: &mut DefaultTerminal,
-        events: &Receiver<Event>,
-    ) -> Result<Ended, String> {
+    fn run(&mut self, terminal: &mut Terminal, events: &Receiver<Event>) -> Result<Ended, String> {
         loop {
             if self.awaited == 0 && Instant::now() >= self.due {
                 self.due = Instant::now() + self.delay;
@@ -200,11 +192,12 @@ impl Live {
         }
     }
 
-    fn draw(&mut self, terminal: &mut DefaultTerminal) -> io::Result<()> {
-        let size = terminal.size()?;
-        self.state.set_room(screen::room(size.height), size.width);
-        terminal.draw(|frame| screen::draw(frame, &self.state))?;
-        Ok(())
+    fn draw(&mut self, terminal: &mut Terminal) -> io::Result<()> {
+        let mut canvas = terminal.canvas()?;
+        let room = screen::room(canvas.height);
+        self.state.set_room(room, canvas.width);
+        screen::draw(&mut canvas, &self.state);
+        terminal.show(canvas)
     }
 
     fn patience(&self) -> Duration {
@@ -225,7 +218,7 @@ impl Live {
     fn take(
         &mut self,
         event: Event,
-        terminal: &mut DefaultTerminal,
+        terminal: &mut Terminal,
     ) -> Result<ControlFlow<Ended>, String> {
         match event {
             Event::Signal(SIGTSTP) => self.suspend(),
@@ -272,19 +265,15 @@ impl Live {
     fn suspend(&mut self) {
         self.is_suspended = true;
         drop(PutBack);
-        // A terminal that is gone shows no cursor.
-        let _ = execute!(io::stdout(), cursor::Show);
         let _ = emulate_default_handler(SIGTSTP);
     }
 
     /// Takes the terminal again: after [`Self::suspend`], or after a SIGSTOP, which is not noticed.
-    fn come_back(&mut self, terminal: &mut DefaultTerminal) -> io::Result<()> {
+    fn come_back(&mut self, terminal: &mut Terminal) -> io::Result<()> {
         drop(PutBack);
-        enable_raw_mode()?;
-        execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
+        // It does not know what is on the screen, and draws all.
+        *terminal = Terminal::take()?;
         self.is_suspended = false;
-        // One that does not know what is on the screen: it draws all.
-        *terminal = DefaultTerminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(())
     }
 }

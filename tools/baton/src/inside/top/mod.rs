@@ -8,13 +8,16 @@
 //! | `sort.rs` | the orders of the rows |
 //! | `stack.rs` | the stacks of one process |
 //! | `state.rs` | what keys and answers change |
-//! | `screen.rs` | the state as widgets |
+//! | `canvas.rs` | the cells of a screen |
+//! | `screen.rs` | the state as a drawing |
 //! | `source.rs` | the connection |
-//! | `live.rs` | the terminal |
+//! | `terminal.rs` | a terminal that shows cells |
+//! | `live.rs` | keys, signals and questions |
 //!
-//! The first seven know neither terminal nor program. `tests/top_screen.rs` tests them.
+//! The first eight know neither terminal nor program. `tests/top_screen.rs` tests them.
 
 mod answer;
+mod canvas;
 mod live;
 mod plain;
 mod screen;
@@ -22,6 +25,7 @@ mod sort;
 mod source;
 mod stack;
 mod state;
+mod terminal;
 mod units;
 
 use super::started::{Start, Target};

@@ -1,15 +1,12 @@
-//! The state as widgets.
+//! The state as a drawing.
 
 use super::answer::Row;
+use super::canvas::{Area, Canvas};
 use super::plain::{cells, head, headings};
 use super::stack::StackShown;
 use super::state::{Mode, ScreenState};
 use super::units::{clean, fitting_wait, length, short_length, shortened};
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Text};
-use ratatui::widgets::{Paragraph, Row as TableRow, Sparkline, Table};
+use crossterm::style::{ContentStyle, Stylize};
 use std::time::Duration;
 
 /// The number of lines about the VM, if there is room.
@@ -43,20 +40,20 @@ WAITS         what it waits for, and who holds that";
 
 /// The parts of the screen, from above. Each may be empty.
 struct Parts {
-    head: Rect,
-    heading: Rect,
-    body: Rect,
-    foot: Rect,
+    head: Area,
+    heading: Area,
+    body: Area,
+    foot: Area,
 }
 
 impl Parts {
-    fn of(area: Rect) -> Parts {
+    fn of(area: Area) -> Parts {
         let head = area.height.saturating_sub(3).min(HEAD);
         let foot = area.height.min(1);
         let heading = area.height.saturating_sub(head + foot + 1).min(1);
         let mut below = area.y;
         let mut part = |height| {
-            let part = Rect {
+            let part = Area {
                 y: below,
                 height,
                 ..area
@@ -75,53 +72,48 @@ impl Parts {
 
 /// How many rows there is room for on a screen of this height.
 pub(super) fn room(height: u16) -> usize {
-    Parts::of(Rect::new(0, 0, 1, height)).body.height.into()
+    Parts::of(Canvas::new(0, height).area()).body.height.into()
 }
 
 /// Draws everything.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &ScreenState) {
-    let parts = Parts::of(frame.area());
-    draw_head(frame, parts.head, state);
+pub(super) fn draw(canvas: &mut Canvas, state: &ScreenState) {
+    let parts = Parts::of(canvas.area());
+    draw_head(canvas, parts.head, state);
     match &state.mode {
-        Mode::Stack(shown) => draw_stack(frame, &parts, shown),
-        Mode::Help => draw_lines(
-            frame,
-            &parts,
-            "Help: any key leads back",
-            Text::raw(HELP),
-            0,
-        ),
+        Mode::Stack(shown) => draw_stack(canvas, &parts, shown),
+        Mode::Help => draw_lines(canvas, &parts, "Help: any key leads back", HELP.lines()),
         Mode::Table | Mode::Filter { .. } | Mode::Confirm { .. } => {
-            draw_table(frame, &parts, state);
+            draw_table(canvas, &parts, state);
         }
     }
-    draw_foot(frame, parts.foot, state);
+    draw_foot(canvas, parts.foot, state);
 }
 
-fn bold() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
+fn plain() -> ContentStyle {
+    ContentStyle::new()
 }
 
-fn reversed() -> Style {
-    Style::new().add_modifier(Modifier::REVERSED)
+fn bold() -> ContentStyle {
+    plain().bold()
 }
 
-/// One line of an area.
-fn line_of(area: Rect, line: u16) -> Rect {
-    Rect {
-        y: area.y + line,
-        height: 1,
-        ..area
-    }
+fn reversed() -> ContentStyle {
+    plain().reverse()
 }
 
-fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
+/// Draws a line, whose style fills the area.
+fn draw_line(canvas: &mut Canvas, area: Area, text: &str, style: ContentStyle) {
+    canvas.fill(area, style);
+    canvas.put(area, text, style);
+}
+
+fn draw_head(canvas: &mut Canvas, area: Area, state: &ScreenState) {
     if area.height == 0 {
         return;
     }
     let Some(answer) = &state.answer else {
         let text = format!("baton top {}: awaits the first answer", state.pid);
-        return frame.render_widget(Line::styled(text, bold()), line_of(area, 0));
+        return draw_line(canvas, area.line(0), &text, bold());
     };
     let mut lines = head(state.pid, answer, &state.rates);
     if let Some(late) = state
@@ -133,30 +125,21 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
         lines[0] += "  PAUSED";
     }
     for (number, text) in (0..area.height).zip(&lines) {
-        let style = if number == 0 { bold() } else { Style::new() };
-        frame.render_widget(Line::styled(text.as_str(), style), line_of(area, number));
+        let style = if number == 0 { bold() } else { plain() };
+        draw_line(canvas, area.line(number), text, style);
     }
     if area.height == HEAD {
-        draw_history(frame, line_of(area, HEAD - 1), &lines[2], state);
+        draw_history(canvas, area.line(HEAD - 1), &lines[2], state);
     }
 }
 
 /// Draws the history of switches to the right of a text.
-fn draw_history(frame: &mut Frame<'_>, area: Rect, text: &str, state: &ScreenState) {
+fn draw_history(canvas: &mut Canvas, area: Area, text: &str, state: &ScreenState) {
     let used = u16::try_from(text.len() + 2).unwrap_or(u16::MAX);
-    let width = area.width.saturating_sub(used);
-    if width == 0 {
-        return;
-    }
-    let area = Rect {
-        x: area.x + used,
-        width,
-        ..area
-    };
-    let hidden = state.history.len().saturating_sub(width.into());
+    let area = area.right_of(used);
+    let hidden = state.history.len().saturating_sub(area.width.into());
     let newest: Vec<u64> = state.history.iter().skip(hidden).copied().collect();
-    let style = Style::new().fg(Color::Cyan);
-    frame.render_widget(Sparkline::default().data(&newest).style(style), area);
+    canvas.put_bars(area, &newest, plain().dark_cyan());
 }
 
 /// The places of the columns with texts.
@@ -204,108 +187,111 @@ fn longest(state: &ScreenState, of: &dyn Fn(&Row) -> usize) -> u16 {
 /// The places of numbers, which are set to the right.
 const NUMBERS: [usize; 4] = [0, 1, 2, 4];
 
-fn cell(place: usize, text: String) -> Text<'static> {
-    match NUMBERS.contains(&place) {
-        true => Text::from(text).right_aligned(),
-        false => Text::from(text),
+/// Draws a row of the table. Its style fills the line.
+fn draw_row(
+    canvas: &mut Canvas,
+    line: Area,
+    columns: &[(usize, u16)],
+    cells: &[String; 7],
+    style: ContentStyle,
+) {
+    canvas.fill(line, style);
+    let mut rest = line;
+    for &(place, width) in columns {
+        let area = Area {
+            width: width.min(rest.width),
+            ..rest
+        };
+        let width = usize::from(width);
+        match place {
+            WAITS => canvas.put(area, &fitting_wait(&cells[place], width), style),
+            NAME => canvas.put(area, &shortened(&cells[place], width), style),
+            _ if NUMBERS.contains(&place) => canvas.put_right(area, &cells[place], style),
+            _ => canvas.put(area, &cells[place], style),
+        }
+        rest = rest.right_of(area.width + 1);
     }
 }
 
-fn draw_table(frame: &mut Frame<'_>, parts: &Parts, state: &ScreenState) {
+fn draw_table(canvas: &mut Canvas, parts: &Parts, state: &ScreenState) {
     let columns = columns(parts.body.width, state);
-    let to_row = |cells: [String; 7]| {
-        let shown = columns.iter().map(|&(place, width)| {
-            let text = match place {
-                WAITS => fitting_wait(&cells[place], width.into()),
-                _ => shortened(&cells[place], width.into()),
-            };
-            cell(place, text)
-        });
-        TableRow::new(shown.collect::<Vec<_>>())
-    };
-    let widths = || columns.iter().map(|&(_, width)| Constraint::Length(width));
     let has_names = state.rows().iter().any(|row| row.count.is_some());
     let mut headings = headings(has_names);
     headings[state.sort.column()] += "\u{2193}";
-    let headings = to_row(headings).style(reversed());
-    frame.render_widget(
-        Table::new([headings], widths()).style(reversed()),
-        parts.heading,
-    );
+    draw_row(canvas, parts.heading, &columns, &headings, reversed());
     let is_first = state
         .answer
         .as_ref()
         .is_none_or(|answer| answer.passed == 0.0);
-    let chosen = Style::new().fg(Color::Black).bg(Color::Cyan);
-    let rows = state
-        .rows()
-        .iter()
-        .enumerate()
-        .skip(state.top)
-        .take(parts.body.height.into())
-        .map(|(place, row)| {
-            let style = match place == state.place {
-                true => chosen,
-                false => style_of(&row.process.state),
-            };
-            to_row(cells(row, is_first)).style(style)
-        });
-    frame.render_widget(Table::new(rows, widths()), parts.body);
-}
-
-fn style_of(state: &str) -> Style {
-    match state {
-        "running" | "runnable" => Style::new().fg(Color::Green),
-        "foreign" => Style::new().fg(Color::Yellow),
-        _ => Style::new(),
+    let shown = state.rows().iter().enumerate().skip(state.top);
+    for (number, (place, row)) in (0..parts.body.height).zip(shown) {
+        let style = match place == state.place {
+            true => plain().black().on_dark_cyan(),
+            false => style_of(&row.process.state),
+        };
+        let line = parts.body.line(number);
+        draw_row(canvas, line, &columns, &cells(row, is_first), style);
     }
 }
 
-fn draw_lines(frame: &mut Frame<'_>, parts: &Parts, title: &str, text: Text<'_>, left: usize) {
-    frame.render_widget(
-        Paragraph::new(title.to_owned()).style(reversed()),
-        parts.heading,
-    );
-    let left = u16::try_from(left).unwrap_or(u16::MAX);
-    frame.render_widget(Paragraph::new(text).scroll((0, left)), parts.body);
+fn style_of(state: &str) -> ContentStyle {
+    match state {
+        "running" | "runnable" => plain().dark_green(),
+        "foreign" => plain().dark_yellow(),
+        _ => plain(),
+    }
 }
 
-fn draw_stack(frame: &mut Frame<'_>, parts: &Parts, shown: &StackShown) {
+fn draw_lines<'a>(
+    canvas: &mut Canvas,
+    parts: &Parts,
+    title: &str,
+    lines: impl Iterator<Item = &'a str>,
+) {
+    draw_line(canvas, parts.heading, title, reversed());
+    for (number, line) in (0..parts.body.height).zip(lines) {
+        canvas.put(parts.body.line(number), line, plain());
+    }
+}
+
+fn draw_stack(canvas: &mut Canvas, parts: &Parts, shown: &StackShown) {
     let goes_on = match shown.goes_on(parts.body.width.into()) {
         true => "  (Right: the rest of the lines)",
         false => "",
     };
     let title = format!("Stack of process {}{goes_on}", shown.id);
-    let most = parts.body.height.into();
-    let lines = shown.lines.iter().skip(shown.top).take(most);
-    let text: Text<'_> = match shown.lines.is_empty() {
-        true => Text::raw("..."),
-        false => lines.map(|line| Line::raw(clean(line))).collect(),
-    };
-    draw_lines(frame, parts, &title, text, shown.left);
+    let from_left = |line: &String| clean(line).chars().skip(shown.left).collect();
+    let mut lines: Vec<String> = shown.lines.iter().skip(shown.top).map(from_left).collect();
+    if shown.lines.is_empty() {
+        lines.push("...".to_owned());
+    }
+    draw_lines(canvas, parts, &title, lines.iter().map(String::as_str));
 }
 
-fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
-    let warning = Style::new().fg(Color::Black).bg(Color::Yellow);
-    let line = match (&state.mode, &state.over, &state.held) {
-        (Mode::Confirm { title, .. }, _, _) => Line::styled(
+fn draw_foot(canvas: &mut Canvas, area: Area, state: &ScreenState) {
+    let warning = plain().black().on_dark_yellow();
+    let (text, style) = match (&state.mode, &state.over, &state.held) {
+        (Mode::Confirm { title, .. }, _, _) => (
             format!("Kill {}? y: yes, any other key: no", clean(title)),
             warning,
         ),
-        (Mode::Filter { .. }, _, _) => Line::styled(
+        (Mode::Filter { .. }, _, _) => (
             format!("/{}_  {}", clean(&state.filter), state.matching()),
             bold(),
         ),
-        (_, Some(why), _) => Line::styled(format!("{}; q: quit", clean(why)), warning),
-        (_, _, Some(why)) => Line::styled(format!("held: {}", clean(why)), warning),
-        _ if !state.note.is_empty() => Line::styled(clean(&state.note), bold()),
-        (Mode::Stack(_), _, _) => Line::raw("Esc back  arrows scroll  p pause"),
-        _ if !state.filter.is_empty() => Line::raw(format!(
-            "filter: {}  {}  (/ changes it)  {KEYS}",
-            clean(&state.filter),
-            state.matching()
-        )),
-        _ => Line::raw(KEYS),
+        (_, Some(why), _) => (format!("{}; q: quit", clean(why)), warning),
+        (_, _, Some(why)) => (format!("held: {}", clean(why)), warning),
+        _ if !state.note.is_empty() => (clean(&state.note), bold()),
+        (Mode::Stack(_), _, _) => ("Esc back  arrows scroll  p pause".to_owned(), plain()),
+        _ if !state.filter.is_empty() => (
+            format!(
+                "filter: {}  {}  (/ changes it)  {KEYS}",
+                clean(&state.filter),
+                state.matching()
+            ),
+            plain(),
+        ),
+        _ => (KEYS.to_owned(), plain()),
     };
-    frame.render_widget(line, area);
+    draw_line(canvas, area, &text, style);
 }

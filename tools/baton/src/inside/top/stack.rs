@@ -1,7 +1,7 @@
 //! The stacks of one process on the screen.
 
 use baton_observe::report::Process;
-use ratatui::crossterm::event::KeyCode;
+use crossterm::event::KeyCode;
 
 /// By how many columns a key moves sideways.
 const SIDEWAYS: usize = 8;

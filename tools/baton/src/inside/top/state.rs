@@ -5,7 +5,7 @@ use super::answer::{Answer, Rates, Row};
 use super::sort::Sort;
 use super::stack::{Room, StackKey, StackShown};
 use baton_observe::report::Process;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::VecDeque;
 use std::time::Duration;
 
