@@ -36,9 +36,7 @@ impl Archive {
             let target = self.place.scratch().parent().expect("the target directory");
             let mut build = cargo();
             build
-                // As the tests are built. For one package, cargo would choose other features of its
-                // dependencies, and build them again.
-                .args(["build", "--offline", "--quiet", "--workspace", "--lib"])
+                .args(["build", "--offline", "--quiet", "-p", self.package])
                 .arg("--target-dir")
                 .arg(target)
                 .current_dir(self.place.of_crate);

@@ -13,7 +13,7 @@ pub fn prefix(place: Place, options: &[&str]) -> PathBuf {
     let mut install = cargo();
     install
         .args(["run", "--offline", "--quiet", "-p", "xtask", "--"])
-        .args(["install", "--debug", "--as-tests", "--prefix"])
+        .args(["install", "--debug", "--prefix"])
         .arg(&prefix)
         .args(options)
         .current_dir(repository());

@@ -1,6 +1,8 @@
 //! `cargo xtask install`: installs a library for programs in C. `--destdir` puts all files below
-//! another directory, from which they are packed. `--debug` installs the debug build, and
-//! `--as-tests` builds all libraries of the repository for that, as its tests do.
+//! another directory, from which they are packed. `--debug` installs the debug build.
+//!
+//! Only the crate of the library is built, with what it needs: twice, as code in a shared library
+//! finds its thread-local words in another way. Crates of others are built once for both.
 //!
 //! | option | for | what |
 //! |---|---|---|
@@ -108,9 +110,6 @@ pub(crate) struct Plan {
     /// cargo's name of the profile, which is that of its directory, too. The debug build tells a
     /// guest's mistakes.
     pub(crate) profile: &'static str,
-    /// Builds as the tests do, which have most of it: for one package, cargo chooses other features
-    /// of its dependencies.
-    pub(crate) as_tests: bool,
 }
 
 impl Plan {
@@ -120,12 +119,9 @@ impl Plan {
         if self.profile != "debug" {
             build.extend(["--profile", self.profile]);
         }
-        match self.as_tests {
-            true => build.extend(["--workspace", "--lib"]),
-            false => build.extend(["-p", self.library.package]),
-        }
+        build.extend(["-p", self.library.package]);
         if let Some(program) = program {
-            build.extend([if self.as_tests { "--bin" } else { "-p" }, program]);
+            build.extend(["-p", program]);
         }
         build
     }
@@ -143,19 +139,37 @@ impl Plan {
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let plan = plan(arguments)?;
     install(&plan)?;
+    eprintln!("install: {}", what_is_there(&plan));
     println!("{}", plan.place(&plan.prefix).display());
     Ok(())
+}
+
+/// A sentence about what was installed, and its use.
+fn what_is_there(plan: &Plan) -> String {
+    let Library { name, .. } = plan.library;
+    let conformance = match plan.library.is_for_lua() {
+        true => String::new(),
+        false => format!(", bin/{CONFORMANCE}"),
+    };
+    let found = plan.libraries.join("pkgconfig");
+    format!(
+        "headers, lib{name}.a, {}{conformance} are there; compile with PKG_CONFIG_PATH={} and \
+         `pkg-config --cflags --static --libs {name}`",
+        plan.library.soname(),
+        found.display()
+    )
 }
 
 /// Builds and installs a library.
 pub(crate) fn install(to: &Plan) -> Outcome {
     let library = to.library;
     let (name, profile) = (library.name, to.profile);
-    eprintln!("install: builds lib{name}.so ({profile}); a first build takes minutes");
+    let package = library.package;
+    eprintln!("install: builds the crate {package} for lib{name}.so ({profile})");
     let shared = cargo_with_flags_for_ours(&to.build(None), SHARED, "shared")?;
     said_by(shared)?;
     let beside = (!library.is_for_lua()).then_some(CONFORMANCE);
-    eprintln!("install: builds lib{name}.a ({profile})");
+    eprintln!("install: builds the crate {package} again, for lib{name}.a ({profile})");
     let mut archive = cargo(&to.build(beside));
     if !to.as_tests {
         archive.args(library.modules().iter().flat_map(|own| ["-p", own.package]));
@@ -235,7 +249,6 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
     let (mut prefix, mut libraries, mut root) = (None, None, None);
     let mut library = &RUNTIME;
     let mut profile = workspace::DIST;
-    let mut as_tests = false;
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
         let place = match option.as_str() {
@@ -244,10 +257,6 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
             "--destdir" => &mut root,
             "--debug" => {
                 profile = "debug";
-                continue;
-            }
-            "--as-tests" => {
-                as_tests = true;
                 continue;
             }
             "--lua" => {
@@ -270,7 +279,6 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
         prefix,
         root,
         profile,
-        as_tests,
     })
 }
 
@@ -387,7 +395,7 @@ mod checks {
 
     /// It built all crates of the repository, some 170, in 17 minutes.
     #[test]
-    fn only_the_tests_build_more_than_the_library() {
+    fn nothing_is_built_but_the_library() {
         let build = |arguments: &[&str]| {
             let plan = planned(&[&["--prefix", "/opt"], arguments].concat()).expect("a plan");
             plan.build(Some(CONFORMANCE)).join(" ")
@@ -395,10 +403,8 @@ mod checks {
         let library = "-p baton-library -p baton-conformance";
         assert_eq!(build(&["--debug"]), format!("build {library}"));
         assert_eq!(build(&[]), format!("build --profile dist {library}"));
-        assert_eq!(
-            build(&["--debug", "--as-tests"]),
-            "build --workspace --lib --bin baton-conformance"
-        );
+        let lua = build(&["--debug", "--lua"]);
+        assert!(lua.contains("-p baton-lua-library"), "{lua}");
     }
 
     #[test]

@@ -72,7 +72,6 @@ fn build_one(
         libraries: system.libraries.clone(),
         root: Some(development.root().to_owned()),
         profile,
-        as_tests: profile == "debug",
     })?;
     let runtime = Tree::new(directory.join("runtime"))?;
     divide(library, &development, &runtime, system)?;

@@ -13,7 +13,13 @@ use crate::cargo::cargo;
 use crate::deb::output;
 
 /// The packages that people, scripts and `cargo xtask` build alone.
-pub(super) const BUILT_ALONE: [&str; 2] = ["baton", "xtask"];
+pub(super) const BUILT_ALONE: [&str; 5] = [
+    "baton",
+    "baton-conformance",
+    "baton-library",
+    "baton-lua-library",
+    "xtask",
+];
 
 /// The other crates of a build: name, version and features of each.
 pub(super) type Crates = BTreeSet<String>;
