@@ -5,8 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
-
 use super::empty;
 use crate::cargo::cargo;
 use crate::deb::output;
@@ -45,20 +43,23 @@ impl Sources {
     pub(super) fn of_ripgrep(below: &Path) -> Result<Sources, String> {
         let asking = below.join("asking");
         empty(&asking.join("src"))?;
-        // Cargo downloads a package only for one that depends on it.
+        // Cargo downloads a package only for one that depends on it, even if it has no library.
         let manifest = format!(
             "[package]\nname = \"asking\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
              ripgrep = \"={RIPGREP}\"\n"
         );
         write(&asking.join("Cargo.toml"), &manifest)?;
         write(&asking.join("src/lib.rs"), "")?;
-        let mut metadata = cargo(&["metadata", "--quiet", "--format-version", "1"]);
-        let described = output(metadata.current_dir(&asking))?;
+        output(cargo(&["fetch", "--quiet"]).current_dir(&asking))?;
+        let name = format!("ripgrep-{RIPGREP}");
+        let mut unpacked = registry("src")?.into_iter().map(|of| of.join(&name));
+        let unpacked = unpacked
+            .find(|directory| directory.is_dir())
+            .ok_or_else(|| format!("cargo has downloaded no {name}"))?;
         let directory = below.join("ripgrep");
         empty(&directory)?;
         let mut copy = Command::new("cp");
-        copy.arg("-R")
-            .arg(directory_of("ripgrep", &described)?.join("."));
+        copy.arg("-R").arg(unpacked.join("."));
         output(copy.arg(&directory))?;
         // Otherwise it would have to be a member of our workspace.
         let manifest = directory.join("Cargo.toml");
@@ -85,18 +86,6 @@ impl Sources {
     }
 }
 
-/// The directory of a package in what `cargo metadata` says.
-fn directory_of(package: &str, described: &str) -> Result<PathBuf, String> {
-    let described: Value =
-        serde_json::from_str(described).map_err(|why| format!("cargo metadata: {why}"))?;
-    let packages = described["packages"].as_array();
-    let found = packages.and_then(|packages| packages.iter().find(|one| one["name"] == package));
-    let manifest = found.and_then(|one| one["manifest_path"].as_str());
-    let directory = manifest.and_then(|manifest| Path::new(manifest).parent());
-    let directory = directory.ok_or_else(|| format!("cargo metadata names no {package}"))?;
-    Ok(directory.to_owned())
-}
-
 /// The crates of a tree that come from the registry, as `name-version`. Others have a path.
 fn crates_in(tree: &str) -> BTreeSet<String> {
     let of_others = tree.lines().filter(|line| !line.contains("(/"));
@@ -110,21 +99,26 @@ fn crates_in(tree: &str) -> BTreeSet<String> {
 
 /// The size of these crates in cargo's cache.
 fn size_of(crates: &BTreeSet<String>) -> Result<u64, String> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let cache = home
-        .ok_or("neither CARGO_HOME nor HOME is set")?
-        .join("registry/cache");
-    let registries =
-        fs::read_dir(&cache).map_err(|why| format!("cannot list {}: {why}", cache.display()))?;
-    let registries: Vec<PathBuf> = registries.flatten().map(|entry| entry.path()).collect();
+    let registries = registry("cache")?;
     let size = |name: &String| {
         let mut files = registries.iter().map(|of| of.join(format!("{name}.crate")));
-        files
-            .find_map(|file| fs::metadata(file).ok())
-            .map(|file| file.len())
+        let file = files.find_map(|file| fs::metadata(file).ok());
+        file.map(|file| file.len())
     };
     Ok(crates.iter().filter_map(size).sum())
+}
+
+/// A part of what cargo has downloaded: a directory for each registry.
+fn registry(part: &str) -> Result<Vec<PathBuf>, String> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let part = home
+        .ok_or("neither CARGO_HOME nor HOME is set")?
+        .join("registry")
+        .join(part);
+    let registries =
+        fs::read_dir(&part).map_err(|why| format!("cannot list {}: {why}", part.display()))?;
+    Ok(registries.flatten().map(|entry| entry.path()).collect())
 }
 
 fn write(file: &Path, text: &str) -> Result<(), String> {
@@ -141,13 +135,5 @@ mod checks {
                     serde_derive v1.0.2 (proc-macro)\nsyn v3.0.9 (*)\n";
         let expected = ["serde_derive-1.0.2", "syn-2.0.1", "syn-3.0.9"];
         assert!(crates_in(tree).iter().eq(expected), "{:?}", crates_in(tree));
-    }
-
-    #[test]
-    fn a_package_is_found_by_its_name() {
-        let described = r#"{"packages": [{"name": "a", "manifest_path": "/a/Cargo.toml"},
-                            {"name": "rg", "manifest_path": "/registry/rg/Cargo.toml"}]}"#;
-        assert_eq!(directory_of("rg", described), Ok("/registry/rg".into()));
-        assert!(directory_of("b", described).is_err());
     }
 }
