@@ -147,13 +147,19 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 /// A sentence about what was installed, and its use.
 fn what_is_there(plan: &Plan) -> String {
     let Library { name, .. } = plan.library;
-    let conformance = match plan.library.is_for_lua() {
-        true => String::new(),
-        false => format!(", bin/{CONFORMANCE}"),
+    let beside = match plan.library.is_for_lua() {
+        true => plan
+            .library
+            .modules()
+            .iter()
+            .map(OwnModule::installed)
+            .collect::<Vec<_>>()
+            .join(", "),
+        false => format!("bin/{CONFORMANCE}"),
     };
     let found = plan.libraries.join("pkgconfig");
     format!(
-        "headers, lib{name}.a, {}{conformance} are there; compile with PKG_CONFIG_PATH={} and \
+        "headers, lib{name}.a, {}, {beside} are there; compile with PKG_CONFIG_PATH={} and \
          `pkg-config --cflags --static --libs {name}`",
         plan.library.soname(),
         found.display()
