@@ -114,7 +114,7 @@ pub enum FrameKind {
 /// One level of a stack: a function, and the line at which it was.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The name of the function; empty if it has none.
+    /// The name of the function; empty if it has none, and `main chunk` of a file's outermost code.
     pub function: String,
     /// Its source file, or the library that has it; empty if that is not known.
     pub file: String,
@@ -169,6 +169,8 @@ pub struct Labels {
     pub object: String,
     /// The process that had that object.
     pub holder: String,
+    /// The name of the VM.
+    pub vm: String,
 }
 
 impl Labels {
@@ -179,6 +181,13 @@ impl Labels {
             process_id: id,
             ..Self::default()
         }
+    }
+
+    /// The same labels, of a process in this VM. Bytes that are not UTF-8 become U+FFFD.
+    #[must_use]
+    pub fn in_vm(mut self, name: impl AsRef<[u8]>) -> Self {
+        self.vm = text::lossy(name);
+        self
     }
 
     /// The same labels, for a wait. Bytes that are not UTF-8 become U+FFFD.
@@ -316,6 +325,13 @@ impl Profile {
     #[must_use]
     pub fn summary(&self) -> Summary {
         summary::of(self)
+    }
+
+    /// Whether it has samples of more than one VM.
+    fn has_several_vms(&self) -> bool {
+        let mut vms = self.samples.iter().map(|sample| &sample.labels.vm);
+        let first = vms.next();
+        vms.any(|vm| Some(vm) != first)
     }
 
     /// How long it lasted, in nanoseconds.

@@ -54,6 +54,8 @@ pub fn write(profile: &Profile, format: Format, path: &Path) -> Result<(), Strin
 /// A sample, as the program sends it.
 #[derive(Deserialize)]
 struct SentSample {
+    #[serde(default)]
+    vm: String,
     id: u64,
     process: String,
     frames: Vec<report::Frame>,
@@ -78,7 +80,8 @@ fn add(profile: &mut Profile, sample: SentSample) {
     }
     let stack = profile.stack(frames.into_iter().map(frame));
     let labels = Labels::of_process(&sample.process, sample.id)
-        .waiting_for(object(&sample.object), &sample.holder);
+        .waiting_for(object(&sample.object), &sample.holder)
+        .in_vm(&sample.vm);
     profile.add(stack, sample.value, sample.count, labels);
 }
 

@@ -176,7 +176,7 @@ fn class(place: &Place, label: &str) -> String {
             kind: FrameKind::C, ..
         } => 'c',
         Place::Wait { .. } => 'w',
-        Place::Unknown => return "u".to_owned(),
+        Place::Vm(_) | Place::Unknown => return "u".to_owned(),
     };
     let sum = label.bytes().fold(7_u32, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())

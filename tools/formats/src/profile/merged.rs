@@ -17,6 +17,8 @@ pub(super) enum Place {
         first_line: u32,
         kind: FrameKind,
     },
+    /// A VM, beneath all that it runs.
+    Vm(String),
     /// An object that a process waited for, and its holder.
     Wait { object: String, holder: String },
     /// A stack without frames.
@@ -55,6 +57,7 @@ impl Place {
             } => {
                 let name = self.name();
                 match (file.as_str(), *first_line) {
+                    _ if self.is_named_by_place() => name,
                     ("", _) if *kind == FrameKind::C => format!("{name} [C]"),
                     ("", 0) => name,
                     ("", line) => format!("{name} (line {line})"),
@@ -62,14 +65,49 @@ impl Place {
                     (file, line) => format!("{name} ({file}:{line})"),
                 }
             }
-            Self::Wait { .. } | Self::Unknown => self.name(),
+            Self::Vm(_) | Self::Wait { .. } | Self::Unknown => self.name(),
         };
         text::visible(&label)
     }
 
-    /// The name alone, with the bytes that it has.
+    /// A function without a name whose place is known.
+    fn is_named_by_place(&self) -> bool {
+        match self {
+            Self::Function {
+                name, file, kind, ..
+            } => name.is_empty() && !file.is_empty() && *kind == FrameKind::Lua,
+            Self::Vm(_) | Self::Wait { .. } | Self::Unknown => false,
+        }
+    }
+
+    /// A name that no other function has, for readers that merge those of one name: `f a.lua:12`,
+    /// `a.lua:31`, `main chunk a.lua`, `execute sqlite3.so`. With the bytes that it has.
+    pub(super) fn unique_name(&self) -> String {
+        let name = self.name();
+        match self {
+            Self::Function { file, .. } if file.is_empty() || self.is_named_by_place() => name,
+            Self::Function {
+                file,
+                first_line: 0,
+                ..
+            } => format!("{name} {file}"),
+            Self::Function {
+                file, first_line, ..
+            } => format!("{name} {file}:{first_line}"),
+            Self::Vm(_) | Self::Wait { .. } | Self::Unknown => name,
+        }
+    }
+
+    /// The name alone, with the bytes that it has. A function without a name has its place as one.
     pub(super) fn name(&self) -> String {
         match self {
+            Self::Function {
+                file, first_line, ..
+            } if self.is_named_by_place() => match first_line {
+                0 => file.clone(),
+                line => format!("{file}:{line}"),
+            },
+            Self::Vm(name) => format!("VM '{name}'"),
             Self::Function { name, .. } if name.is_empty() => "(anonymous)".to_owned(),
             Self::Function { name, .. } => name.clone(),
             Self::Wait { object, holder } => match (object.as_str(), holder.as_str()) {
@@ -100,17 +138,20 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// Merges the stacks of a profile. In a profile of waits, what was waited for becomes the
-    /// innermost place.
+    /// Merges the stacks of a profile. If it is of several VMs, each is the outermost place of its
+    /// stacks. In a profile of waits, what was waited for becomes the innermost place.
     pub(super) fn of(profile: &Profile) -> Self {
         let mut places = Interned::default();
         let mut paths: Vec<Path> = Vec::new();
         let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
+        let has_several_vms = profile.has_several_vms();
         for sample in profile.samples() {
-            let mut path: Vec<u32> = profile
-                .frames(sample.stack)
-                .rev()
-                .map(|frame| places.add(Place::of_frame(frame)))
+            let vm = has_several_vms.then(|| Place::Vm(sample.labels.vm.clone()));
+            let frames = profile.frames(sample.stack).rev().map(Place::of_frame);
+            let mut path: Vec<u32> = vm
+                .into_iter()
+                .chain(frames)
+                .map(|place| places.add(place))
                 .collect();
             if profile.measure == Measure::Waits
                 && let Some(wait) = Place::of_wait(sample)
@@ -171,12 +212,48 @@ mod checks {
     }
 
     #[test]
+    fn names_tell_functions_apart() {
+        let name = |frame: Frame| Place::of_frame(&frame).unique_name();
+        let lua = |name, line| Frame::lua(name, "a.lua", line + 1).beginning_at(line);
+        assert_eq!(name(lua("f", 49)), "f a.lua:49");
+        assert_eq!(name(lua("f", 50)), "f a.lua:50");
+        assert_eq!(name(lua("", 31)), "a.lua:31");
+        assert_eq!(
+            name(Frame::lua("main chunk", "a.lua", 7)),
+            "main chunk a.lua"
+        );
+        assert_eq!(
+            name(Frame::c("execute", "sqlite3.so")),
+            "execute sqlite3.so"
+        );
+        assert_eq!(name(Frame::c("read", "")), "read");
+        assert_eq!(name(Frame::c("", "")), "(anonymous)");
+    }
+
+    #[test]
+    fn a_vm_is_the_outermost_place_if_there_are_several() {
+        let mut profile = Profile::new(Measure::CpuTime, "a.lua");
+        let stack = profile.stack([Frame::lua("f", "a.lua", 2)]);
+        profile.add(stack, 10, 1, Labels::default().in_vm("main"));
+        assert_eq!(Merged::of(&profile).paths[0].places.len(), 1);
+        profile.add(stack, 5, 1, Labels::default().in_vm("worker"));
+        let merged = Merged::of(&profile);
+        let outermost = |path: &Path| merged.places.get(path.places[0]).label();
+        let labels: Vec<String> = merged.paths.iter().map(outermost).collect();
+        assert_eq!(labels, ["VM 'main'", "VM 'worker'"]);
+    }
+
+    #[test]
     fn each_kind_of_place_has_a_label() {
         let c = |name: &str, file: &str| Place::of_frame(&Frame::c(name, file)).label();
         assert_eq!(c("read", ""), "read [C]");
         assert_eq!(c("read", "libc.so.6"), "read (libc.so.6)");
         let lua = |frame: Frame| Place::of_frame(&frame).label();
         assert_eq!(lua(Frame::lua("", "", 3)), "(anonymous)");
+        assert_eq!(
+            lua(Frame::lua("", "a.lua", 33).beginning_at(31)),
+            "a.lua:31"
+        );
         let of_a_string = Frame::lua("f\n", "", 3).beginning_at(2);
         assert_eq!(lua(of_a_string), "f\u{240a} (line 2)");
         assert_eq!(Place::Unknown.label(), "(unknown)");

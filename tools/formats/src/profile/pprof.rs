@@ -14,6 +14,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use prost::Message;
 
+use super::merged::Place;
 use super::{Frame, Labels, Measure, Profile};
 use crate::interned::Interned;
 use messages::{
@@ -156,10 +157,9 @@ impl Builder {
     }
 
     fn function(&mut self, frame: &Frame) -> u64 {
-        let name = match frame.function.as_str() {
-            "" => self.string("(anonymous)"),
-            name => self.string(name),
-        };
+        // Readers merge functions of the same name.
+        let name = self.string(&Place::of_frame(frame).unique_name());
+        let system_name = self.string(&frame.function);
         let filename = self.string(&frame.file);
         let key = (name, filename, frame.first_line, frame.kind);
         let next = self.message.function.len() as u64 + 1;
@@ -168,7 +168,7 @@ impl Builder {
             self.message.function.push(FunctionMessage {
                 id,
                 name,
-                system_name: name,
+                system_name,
                 filename,
                 start_line: i64::from(frame.first_line),
             });
@@ -182,6 +182,7 @@ impl Builder {
             ("process", &labels.process),
             ("object", &labels.object),
             ("holder", &labels.holder),
+            ("vm", &labels.vm),
         ] {
             if !text.is_empty() {
                 messages.push(LabelMessage {
@@ -235,7 +236,7 @@ mod checks {
             let is_its = |function: &&FunctionMessage| function.id == line.function_id;
             let function = message.function.iter().find(is_its).expect("a function");
             (
-                text(message, function.name).to_owned(),
+                text(message, function.system_name).to_owned(),
                 text(message, function.filename).to_owned(),
                 line.line,
                 function.start_line,

@@ -87,10 +87,10 @@ fn shared_frame(place: &Place) -> SharedFrame {
         Place::Function {
             file, first_line, ..
         } => (file.clone(), *first_line),
-        Place::Wait { .. } | Place::Unknown => (String::new(), 0),
+        Place::Vm(_) | Place::Wait { .. } | Place::Unknown => (String::new(), 0),
     };
     SharedFrame {
-        name: place.name(),
+        name: place.unique_name(),
         file,
         line,
     }
@@ -132,18 +132,21 @@ mod checks {
             prop_assert_eq!(sampled["endValue"].as_u64(), Some(profile.total()));
             let samples = sampled["samples"].as_array().expect("an array");
             prop_assert_eq!(samples.len(), weights.len());
-            let first: Vec<&str> = numbers(&samples[0])
+            let first: Vec<String> = numbers(&samples[0])
                 .iter()
                 .map(|&at| {
                     let frame = &file["shared"]["frames"][usize::try_from(at).expect("small")];
-                    frame["name"].as_str().expect("a name")
+                    frame["name"].as_str().expect("a name").to_owned()
                 })
                 .collect();
-            let expected: Vec<&str> = stacks[0]
+            let expected: Vec<String> = stacks[0]
                 .0
                 .iter()
                 .rev()
-                .map(|name| if name.is_empty() { "(anonymous)" } else { name.as_str() })
+                .map(|name| match name.as_str() {
+                    "" => "(anonymous)".to_owned(),
+                    name => format!("{name} {name}"),
+                })
                 .collect();
             prop_assert_eq!(first, expected);
         }
@@ -157,7 +160,7 @@ mod checks {
         profile.add(stack, 1, 1, Labels::default());
         let frames = &written(&profile)["shared"]["frames"];
         let expected = serde_json::json!([
-            {"name": "f", "file": "a.lua", "line": 2},
+            {"name": "f a.lua:2", "file": "a.lua", "line": 2},
             {"name": "read"},
         ]);
         assert_eq!(*frames, expected);

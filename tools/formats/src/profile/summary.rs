@@ -18,7 +18,7 @@ const SHARE_WIDTH: usize = 8;
 /// What one function cost, over all stacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionCost {
-    /// Its name; `(anonymous)` if it has none.
+    /// Its name; its file and line if it has none.
     pub function: String,
     /// Its source file or library; empty if that is not known.
     pub file: String,
@@ -26,6 +26,9 @@ pub struct FunctionCost {
     pub line: u32,
     /// Whether it is a function in C.
     pub is_c: bool,
+    /// The VM; empty if that is not known. A function that several VMs run has a row for each.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub vm: String,
     /// What was measured while it was the innermost function.
     #[serde(rename = "self")]
     pub own: u64,
@@ -110,7 +113,8 @@ pub(super) fn of(profile: &Profile) -> Summary {
 }
 
 fn functions(profile: &Profile) -> Vec<FunctionCost> {
-    let mut places: Interned<Place> = Interned::default();
+    // By VM.
+    let mut places: Interned<(String, Place)> = Interned::default();
     let mut sums: Vec<Sums> = Vec::new();
     // The number of the sample that last counted a place, so that recursion counts once.
     let mut counted: Vec<usize> = Vec::new();
@@ -120,7 +124,7 @@ fn functions(profile: &Profile) -> Vec<FunctionCost> {
             stack.push(Place::Unknown);
         }
         for (depth, place) in stack.into_iter().enumerate() {
-            let at = places.add(place) as usize;
+            let at = places.add((sample.labels.vm.clone(), place)) as usize;
             if at == sums.len() {
                 sums.push(Sums::default());
                 counted.push(usize::MAX);
@@ -138,8 +142,13 @@ fn functions(profile: &Profile) -> Vec<FunctionCost> {
     let mut costs: Vec<FunctionCost> = places
         .iter()
         .zip(sums)
-        .map(|(place, sums)| cost(place, sums))
+        .map(|((vm, place), sums)| cost(vm, place, sums))
         .collect();
+    if profile.has_several_vms() {
+        for cost in &mut costs {
+            cost.label = text::visible(&format!("{} in VM '{}'", cost.label, cost.vm));
+        }
+    }
     costs.sort_by(|one, other| {
         let key = |cost: &FunctionCost| (Reverse(cost.own), Reverse(cost.total));
         key(one)
@@ -149,7 +158,7 @@ fn functions(profile: &Profile) -> Vec<FunctionCost> {
     costs
 }
 
-fn cost(place: &Place, sums: Sums) -> FunctionCost {
+fn cost(vm: &str, place: &Place, sums: Sums) -> FunctionCost {
     let (file, line, is_c) = match place {
         Place::Function {
             file,
@@ -157,13 +166,14 @@ fn cost(place: &Place, sums: Sums) -> FunctionCost {
             kind,
             ..
         } => (file.clone(), *first_line, *kind == FrameKind::C),
-        Place::Wait { .. } | Place::Unknown => (String::new(), 0, false),
+        Place::Vm(_) | Place::Wait { .. } | Place::Unknown => (String::new(), 0, false),
     };
     FunctionCost {
         function: place.name(),
         file,
         line,
         is_c,
+        vm: vm.to_owned(),
         own: sums.own,
         total: sums.total,
         count: sums.count,

@@ -57,8 +57,59 @@ fn pprof_finds_the_costs_of_functions() {
         assert_eq!(lines.len(), 1, "{top}");
         (lines[0][0].to_owned(), lines[0][3].to_owned())
     };
-    assert_eq!(own_and_all("g"), ("600ms".to_owned(), "600ms".to_owned()));
-    assert_eq!(own_and_all("f"), ("400ms".to_owned(), "1000ms".to_owned()));
+    let whole = |own: &str, all: &str| (own.to_owned(), all.to_owned());
+    assert_eq!(own_and_all("json.lua:3"), whole("600ms", "600ms"));
+    assert_eq!(own_and_all("server.lua:12"), whole("400ms", "1000ms"));
+}
+
+/// pprof merges what has the same name.
+#[test]
+fn pprof_tells_functions_apart_that_have_no_name_or_the_same() {
+    let mut profile = Profile::new(Measure::CpuTime, "a.lua");
+    let at = |name: &str, line| Frame::lua(name, "a.lua", line + 1).beginning_at(line);
+    let main = || Frame::lua("main chunk", "a.lua", 60);
+    for (inner, value) in [
+        (at("", 31), 1_000_000),
+        (at("", 35), 2_000_000),
+        (at("f", 49), 3_000_000),
+        (at("f", 50), 4_000_000),
+        (Frame::c("execute", "sqlite3.so"), 5_000_000),
+        (Frame::c("execute", "mysql.so"), 6_000_000),
+    ] {
+        let stack = profile.stack([inner, main()]);
+        profile.add(stack, value, 1, Labels::default());
+    }
+    let Some(top) = pprof(&profile, &["-top", "-unit=ms"]) else {
+        return;
+    };
+    for (name, own) in [
+        ("  a.lua:31", "1ms"),
+        ("  a.lua:35", "2ms"),
+        ("  f a.lua:49", "3ms"),
+        ("  f a.lua:50", "4ms"),
+        ("  execute sqlite3.so", "5ms"),
+        ("  execute mysql.so", "6ms"),
+        ("  main chunk a.lua", "0"),
+    ] {
+        let mut lines = top.lines().filter(|line| line.ends_with(name));
+        let line = lines
+            .next()
+            .unwrap_or_else(|| panic!("no '{name}' in {top}"));
+        assert_eq!(line.split_whitespace().next(), Some(own), "{name}: {top}");
+        assert_eq!(lines.next(), None, "{top}");
+    }
+}
+
+#[test]
+fn pprof_selects_by_vm() {
+    let mut profile = Profile::new(Measure::CpuTime, "a.lua");
+    let stack = profile.stack([Frame::lua("f", "a.lua", 3).beginning_at(2)]);
+    profile.add(stack, 4_000_000, 1, Labels::default().in_vm("main"));
+    profile.add(stack, 3_000_000, 1, Labels::default().in_vm("worker"));
+    let Some(top) = pprof(&profile, &["-top", "-unit=ms", "-tagfocus=vm=worker"]) else {
+        return;
+    };
+    assert_eq!(lines_of(&top, "a.lua:2")[0][0], "3ms", "{top}");
 }
 
 #[test]
@@ -69,7 +120,11 @@ fn pprof_knows_lines_and_counts() {
     };
     let lines = lines_of(&top, "json.lua:7");
     assert_eq!(lines.len(), 1, "{top}");
-    assert_eq!((lines[0][0], lines[0][5]), ("60", "g"), "{top}");
+    assert_eq!(
+        (lines[0][0], lines[0][5], lines[0][6]),
+        ("60", "g", "json.lua:3"),
+        "{top}"
+    );
     assert_eq!(lines_of(&top, "server.lua:14").len(), 1, "{top}");
 }
 
@@ -79,8 +134,8 @@ fn pprof_selects_by_process() {
     let Some(top) = pprof(&f_and_g(), &options) else {
         return;
     };
-    assert_eq!(lines_of(&top, "f").len(), 1, "{top}");
-    assert!(lines_of(&top, "g").is_empty(), "{top}");
+    assert_eq!(lines_of(&top, "server.lua:12").len(), 1, "{top}");
+    assert!(lines_of(&top, "json.lua:3").is_empty(), "{top}");
 }
 
 #[test]
@@ -107,7 +162,7 @@ fn pprof_reads_memory_as_bytes() {
         return;
     };
     assert!(top.contains("Type: alloc_space"), "{top}");
-    assert_eq!(lines_of(&top, "grow")[0][0], "3MB", "{top}");
+    assert_eq!(lines_of(&top, "server.lua")[0][0], "3MB", "{top}");
 }
 
 #[test]
