@@ -189,6 +189,77 @@ fn a_look_at_a_vm_that_has_ended_fails() {
     assert_eq!(vm.look(LONG, |_| ()), Err(NoLook::Ended));
 }
 
+/// Computes until the calling thread has used so much processor time.
+fn burn(time: Duration) {
+    let until = clock::thread_cpu_time() + time;
+    while clock::thread_cpu_time() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// Guards against time that nobody is charged with: its thread does not have the VM.
+#[test]
+fn a_call_has_its_processor_time_while_others_run_and_afterwards() {
+    const ENOUGH: Duration = Duration::from_millis(20);
+    let ends = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&ends);
+    let running = start(
+        |_| {},
+        move |main| {
+            let ticks = Arc::clone(&ended);
+            let other = main.spawn(move |process| {
+                while !ticks.load(Ordering::Relaxed) {
+                    process.sleep_until(clock::Instant::now() + Duration::from_millis(1))?;
+                }
+                Ok(())
+            });
+            main.foreign(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    burn(Duration::from_millis(1));
+                }
+            })?;
+            let used = main.vm.time_used(main.id);
+            assert!(used.cpu >= ENOUGH, "{used:?}");
+            main.join(other)
+        },
+    );
+    let of_call = |view: &mut View<'_>| {
+        let mut all = view.sched().iter();
+        let is_in_call = |&process: &_| view.sched().state(process) == State::Foreign;
+        all.find(is_in_call).map(|process| {
+            let listed = view.times().find(|times| times.process == process);
+            let listed = listed.expect("it lives").used.cpu;
+            (view.time_used(process).cpu, listed)
+        })
+    };
+    beside(running, &ends, |vm| {
+        await_event("the call has used enough", || {
+            let used = vm.look(LONG, of_call).expect("there is a moment for it");
+            used.is_some_and(|(used, listed)| used.min(listed) >= ENOUGH)
+        });
+        let times = vm.thread_times();
+        let in_call = times.iter().find(|time| time.call.is_some());
+        let in_call = in_call.expect("a thread is in the call");
+        assert!(in_call.in_calls >= ENOUGH, "{times:?}");
+        assert!(in_call.cpu >= Some(in_call.in_calls), "{times:?}");
+    });
+}
+
+#[test]
+fn an_offloaded_call_has_its_processor_time() {
+    const ENOUGH: Duration = Duration::from_millis(5);
+    let running = start(
+        |_| {},
+        |main| {
+            let ((), _) = main.foreign_elsewhere(|| burn(ENOUGH))?;
+            let used = main.vm.time_used(main.id);
+            assert!(used.cpu >= ENOUGH, "{used:?}");
+            Ok(())
+        },
+    );
+    running.finish();
+}
+
 #[test]
 fn many_threads_look_at_once() {
     let ends = Arc::new(AtomicBool::new(false));

@@ -148,16 +148,23 @@ pub fn thread_cpu_time() -> Duration {
     Duration::from_nanos(read_clock(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
+/// Processor time that all native threads of the program have used so far, those that have ended
+/// included.
+#[must_use]
+pub fn program_cpu_time() -> Duration {
+    Duration::from_nanos(read_clock(libc::CLOCK_PROCESS_CPUTIME_ID))
+}
+
 #[inline]
 fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is valid for writes. Both clocks that are read here always exist on Linux (man
+    // SAFETY: `time` is valid for writes. All clocks that are read here always exist on Linux (man
     // clock_gettime), so the call cannot fail; if it did, `time` would still be initialised.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    // Both clocks count up from zero, so neither field is negative.
+    // They count up from zero, so neither field is negative.
     (time.tv_sec as u64)
         .wrapping_mul(NANOSECONDS_PER_SECOND)
         .wrapping_add(time.tv_nsec as u64)
@@ -219,6 +226,20 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(thread_cpu_time() > before);
+    }
+
+    #[test]
+    fn the_time_of_the_program_is_that_of_all_its_threads() {
+        let worker = || {
+            while thread_cpu_time() < Duration::from_millis(2) {
+                std::hint::black_box(());
+            }
+        };
+        let before = program_cpu_time();
+        for _ in 0..2 {
+            std::thread::spawn(worker).join().unwrap();
+        }
+        assert!(program_cpu_time() - before >= Duration::from_millis(4));
     }
 
     #[test]

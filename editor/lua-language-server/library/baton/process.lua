@@ -450,10 +450,10 @@ function Process:monitor(channel) end
 ---@field reason any its error, or the reason of its kill
 
 ---What `Process:stats` returns. `cpu` leaves out the time in which the native thread of the process
----waits for a processor or is blocked. A call beside which other processes run counts neither in
----`cpu` nor in `running`.
+---waits for a processor or is blocked. Of a call beside which other processes run, `cpu` has what
+---the call's thread computes, and `running` nothing.
 ---@class baton.process.ProcessStats
----@field cpu number seconds of processor time; at most `running`
+---@field cpu number seconds of processor time
 ---@field running number seconds that it has run, by the wall clock
 ---@field stack_size integer bytes of address space of its C stack
 ---@field stack_used integer bytes of its C stack that it has used at most

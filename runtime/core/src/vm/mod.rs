@@ -134,6 +134,7 @@ pub use api::spawn::{LastAccount, SpawnError, Spawned};
 pub use ext::halting::HaltOutcome;
 pub use ext::look::{BegunLook, NoLook, Times, View};
 pub use ext::simulation::Steps;
+pub use ext::thread_times::{CallBeside, ThreadTime};
 pub use ext::waker::{WakeAction, Waker};
 pub use idle::descriptors::{Keep, MOST_DESCRIPTORS, News};
 pub use inside::{ForeignCall, Inside};
@@ -169,6 +170,7 @@ use std::ffi::c_int;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
 use switch::cpu_time;
 
 /// The VM's first native thread.
@@ -184,6 +186,8 @@ pub struct Context {
     /// The part of `busy` in which its thread did not compute, in nanoseconds
     /// (`switch/cpu_time.rs`).
     absent: u64,
+    /// The processor time of its calls beside which others ran and that have ended, in nanoseconds.
+    cpu_of_calls: u64,
     /// When its last run ended (coarse), in nanoseconds; 0: never.
     left_at: u64,
     /// `busy` at the start of its slice, corrected by its deficit (`switch/deficit.rs`): earlier if
@@ -310,9 +314,14 @@ mod slow_reason {
 /// A message from another thread to the owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Post {
-    /// The foreign call of this process returned, or called back, at that time. After a callback,
-    /// the process has foreign frames on the carrier.
-    Returned(ProcessId, Option<CarrierId>, Ticks),
+    /// The foreign call of this process returned, or called back, at that time. It has used `cpu`
+    /// while others ran beside it. After a callback, the process has foreign frames on the carrier.
+    Returned {
+        process: ProcessId,
+        pinned: Option<CarrierId>,
+        at: Ticks,
+        cpu: Duration,
+    },
     /// Make this waiting process runnable with the given value (from foreign threads and signal
     /// forwarders).
     Wake(WaitQueueId, u64),

@@ -141,7 +141,11 @@ impl Vm {
         let out = self.with_mutex_held(state, |inner, _| {
             let process = inner.process_on_stack()?;
             let fiber = inner.context(process).fiber?;
-            Some(Outside { process, fiber })
+            Some(Outside {
+                process,
+                fiber,
+                began: None,
+            })
         });
         if let Some(entry) = state.entry(owner) {
             entry.out = out;

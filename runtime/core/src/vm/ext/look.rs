@@ -23,7 +23,8 @@
 //! finds it taken: then the answer is coming, since a look that was taken runs at once. Whoever
 //! gives the answer wakes the thread if it sleeps: both are said under the answer's mutex.
 
-use crate::sched::{CarrierId, KillOutcome, ProcessId, Scheduler, ThreadNames};
+use super::thread_times;
+use crate::sched::{CarrierId, KillOutcome, ProcessId, Scheduler, State, ThreadNames};
 use crate::spin::Tally;
 use crate::time_buckets::TimeBuckets;
 use crate::vm::lock::state::LockState;
@@ -47,6 +48,8 @@ pub struct View<'a> {
     pub(super) inner: &'a mut Inner,
     /// The thread of the running process, if that is in a foreign call.
     caller: Option<ThreadHandle>,
+    /// What the VM's mutex guards, if the thread that looks holds the mutex.
+    pub(super) state: Option<&'a LockState>,
 }
 
 impl std::fmt::Debug for View<'_> {
@@ -92,6 +95,15 @@ impl View<'_> {
 
     /// The time that a process has used so far; zero for a forgotten one.
     pub fn time_used(&self, process: ProcessId) -> TimeUsed {
+        let mut used = self.time_used_in_vm(process);
+        if self.is_in_call(process) {
+            used.cpu += thread_times::of(process, &self.calls_so_far());
+        }
+        used
+    }
+
+    /// As [`View::time_used`], without a call beside which others run now.
+    fn time_used_in_vm(&self, process: ProcessId) -> TimeUsed {
         let mut used = self
             .inner
             .sched
@@ -103,6 +115,11 @@ impl View<'_> {
             used.cpu += self.run_so_far();
         }
         used
+    }
+
+    /// Whether others run beside a call of this process.
+    fn is_in_call(&self, process: ProcessId) -> bool {
+        self.inner.sched.state(process) == State::Foreign
     }
 
     /// The times of all living processes, by their index. Reads the clock at most twice, however
@@ -121,10 +138,17 @@ impl View<'_> {
     /// ```
     pub fn times(&self) -> impl Iterator<Item = Times> + '_ {
         let now = Instant::now().as_nanos();
-        self.inner.sched.iter().map(move |process| Times {
-            process,
-            used: self.time_used(process),
-            idle: self.inner.idle_for(process, now),
+        let calls = self.calls_so_far();
+        self.inner.sched.iter().map(move |process| {
+            let mut used = self.time_used_in_vm(process);
+            if !calls.is_empty() && self.is_in_call(process) {
+                used.cpu += thread_times::of(process, &calls);
+            }
+            Times {
+                process,
+                used,
+                idle: self.inner.idle_for(process, now),
+            }
         })
     }
 
@@ -496,15 +520,23 @@ impl Vm {
         // AcqRel: pairs with the release in `request`; before the list is taken, as the owner does.
         // Left set, it would look like work for which a call should be retaken.
         self.requests.fetch_and(!request::LOOK, Ordering::AcqRel);
-        self.with_mutex_held(state, |inner, _| self.serve_looks(inner, caller));
+        self.with_mutex_held(state, |inner, state| {
+            self.serve_looks(inner, caller, Some(state))
+        });
     }
 
-    fn serve_looks(&self, inner: &mut Inner, caller: Option<ThreadHandle>) {
+    fn serve_looks(
+        &self,
+        inner: &mut Inner,
+        caller: Option<ThreadHandle>,
+        state: Option<&LockState>,
+    ) {
         for look in self.looks.take() {
             look(&mut View {
                 vm: self,
                 inner,
                 caller,
+                state,
             });
         }
     }
@@ -519,6 +551,7 @@ impl Inside<'_> {
                 vm,
                 inner,
                 caller: None,
+                state: None,
             })
         })
     }
@@ -534,7 +567,7 @@ impl Inside<'_> {
     #[cold]
     #[inline(never)]
     fn serve_looks_now(&self) {
-        self.with_inner(|inner| self.vm.serve_looks(inner, None));
+        self.with_inner(|inner| self.vm.serve_looks(inner, None, None));
     }
 }
 

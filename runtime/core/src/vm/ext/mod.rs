@@ -9,6 +9,7 @@
 //! | `fork.rs` | the VM around a fork, and in the child |
 //! | `halting.rs` | ends a VM from another thread |
 //! | `look.rs` | other threads read the state of the VM |
+//! | `thread_times.rs` | the processor time of native threads, and of calls beside which others run |
 //! | `tracing.rs` | notes what happens, for traces |
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
 
@@ -18,6 +19,7 @@ pub(super) mod hooks;
 pub(super) mod look;
 pub(super) mod recorder;
 pub(super) mod simulation;
+pub(super) mod thread_times;
 pub(super) mod tracing;
 pub(super) mod turnstile;
 pub(super) mod waker;

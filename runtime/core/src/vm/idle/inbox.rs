@@ -165,8 +165,14 @@ impl Inside<'_> {
             if !self.inbox.is_empty() {
                 for post in self.inbox.take_all() {
                     match post {
-                        Post::Returned(process, pinned, at) => {
+                        Post::Returned {
+                            process,
+                            pinned,
+                            at,
+                            cpu,
+                        } => {
                             inner.trace_at(at, || What::CallEnds { process });
+                            inner.charge_call(process, cpu);
                             if pinned.is_some() {
                                 self.pin(inner, process, pinned);
                             }

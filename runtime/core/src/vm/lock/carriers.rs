@@ -65,7 +65,9 @@ impl CarrierEntry {
         }
         self.offloading = Offloading::None;
         self.waiting = false;
-        self.out.map(|out| out.fiber)
+        let out = self.out.as_mut()?;
+        out.began = self.thread.and_then(ThreadHandle::cpu_time);
+        Some(out.fiber)
     }
 }
 
@@ -343,10 +345,15 @@ impl Vm {
             .lock_state()
             .entry(me)
             .and_then(|entry| entry.returned.take());
-        if let Some((process, pinned)) = returned {
+        if let Some(back) = returned {
             // First, so that home is free at the safepoint that the post requests.
             self.note_waiting(me, true);
-            self.post(Post::Returned(process, pinned.then_some(me), Ticks::now()));
+            self.post(Post::Returned {
+                process: back.process,
+                pinned: back.is_pinned.then_some(me),
+                at: Ticks::now(),
+                cpu: back.cpu,
+            });
         }
     }
 

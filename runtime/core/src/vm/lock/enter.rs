@@ -20,7 +20,7 @@
 //! thread posts after it has left the process's stack, and the post kicks the owner by the protocol
 //! of [`baton_sys::parking`].
 
-use super::state::{LockState, Outside};
+use super::state::{Back, LockState, Outside};
 use super::this_thread::sleep_for_ever;
 use crate::guest::RetakePolicy;
 use crate::sched::CarrierId;
@@ -28,6 +28,7 @@ use crate::trace::What;
 use crate::vm::{ForeignCall, HOME, Inside, Vm};
 use baton_sys::clock::Instant;
 use baton_sys::gate::{self, Claim, Take};
+use baton_sys::signals::ThreadHandle;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -139,8 +140,8 @@ impl ForeignCall<'_> {
             return;
         }
         let Some(entry) = state.entry(me) else { return };
-        let (out, base) = (entry.out.take(), entry.base);
-        let Some(Outside { process, fiber }) = out else {
+        let (out, base) = (entry.take_call(), entry.base);
+        let Some((Outside { process, fiber, .. }, cpu)) = out else {
             // The VM was halted while the guest's hooks were out, on this thread's own loop.
             drop(state);
             vm.guest.departed();
@@ -150,7 +151,11 @@ impl ForeignCall<'_> {
             crate::panics::broken("a thread without a loop came back")
         };
         let Some(entry) = state.entry(me) else { return };
-        entry.returned = Some((process, pinned));
+        entry.returned = Some(Back {
+            process,
+            is_pinned: pinned,
+            cpu,
+        });
         entry.needed |= pinned;
         self.give_up(&mut state);
         drop(state);
@@ -282,7 +287,11 @@ impl Vm {
             inner.note_left(process);
             inner.settle_homebody();
             if let Some(entry) = state.entry(owner) {
-                entry.out = Some(Outside { process, fiber });
+                entry.out = Some(Outside {
+                    process,
+                    fiber,
+                    began: entry.thread.and_then(ThreadHandle::cpu_time),
+                });
                 entry.needed = inner.sched.is_pinned_to(owner);
             }
             true

@@ -99,7 +99,11 @@ impl Vm {
             .ok_or(Offloaded::NoThread)?;
         let entry = state.entry(to).ok_or(Offloaded::NoThread)?;
         entry.offloading = Offloading::Promised;
-        entry.out = Some(Outside { process: me, fiber });
+        entry.out = Some(Outside {
+            process: me,
+            fiber,
+            began: None,
+        });
         // An abandoned retake leaves its mark in the gate. The loop would conclude that the VM is
         // gone.
         let _inside = self.own_gate(&state);

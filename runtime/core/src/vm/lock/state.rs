@@ -2,17 +2,32 @@
 
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::HOME;
+use baton_sys::clock;
 use baton_sys::fiber::Fiber;
 use baton_sys::gate::Gate;
 use baton_sys::signals::ThreadHandle;
 use baton_sys::thread::Inheritance;
 use std::sync::{Arc, Condvar};
+use std::time::Duration;
 
 /// A process whose foreign call was retaken. It is still on its carrier.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::vm) struct Outside {
     pub(in crate::vm) process: ProcessId,
     pub(in crate::vm) fiber: Fiber,
+    /// The processor time of the carrier's thread when others began to run beside the call. `None`:
+    /// the call has not begun yet, or the system does not tell.
+    pub(in crate::vm) began: Option<Duration>,
+}
+
+/// A process that has come back from a call beside which others ran.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::vm) struct Back {
+    pub(in crate::vm) process: ProcessId,
+    /// Whether it has foreign frames on the thread.
+    pub(in crate::vm) is_pinned: bool,
+    /// The processor time of the call.
+    pub(in crate::vm) cpu: Duration,
 }
 
 /// One native thread of the VM.
@@ -27,9 +42,10 @@ pub(in crate::vm) struct CarrierEntry {
     /// The process that is out here. Set also for an offloaded call that has not started yet.
     pub(in crate::vm) out: Option<Outside>,
     pub(in crate::vm) offloading: Offloading,
-    /// The process that has come back, and whether it has foreign frames here. The thread's loop
-    /// posts it.
-    pub(in crate::vm) returned: Option<(ProcessId, bool)>,
+    /// The processor time of all calls that have come back on this thread, beside which others ran.
+    pub(in crate::vm) cpu_of_calls: Duration,
+    /// The process that has come back. The thread's loop posts it.
+    pub(in crate::vm) returned: Option<Back>,
     /// Whether the thread waits in its loop, ready to get the VM.
     pub(in crate::vm) waiting: bool,
     /// A process had foreign frames here when the thread last gave the VM up. The thread is not
@@ -50,6 +66,7 @@ impl CarrierEntry {
             granted: Arc::new(Condvar::new()),
             out: None,
             offloading: Offloading::None,
+            cpu_of_calls: Duration::ZERO,
             returned: None,
             waiting: false,
             needed: false,
@@ -60,6 +77,17 @@ impl CarrierEntry {
 }
 
 impl CarrierEntry {
+    /// Takes the call that ends now, on this thread, and its processor time.
+    pub(super) fn take_call(&mut self) -> Option<(Outside, Duration)> {
+        let out = self.out.take()?;
+        let cpu = match out.began {
+            Some(began) => clock::thread_cpu_time().saturating_sub(began),
+            None => Duration::ZERO,
+        };
+        self.cpu_of_calls += cpu;
+        Some((out, cpu))
+    }
+
     /// Whether the thread waits for the VM, and is left to no process.
     fn is_free(&self) -> bool {
         self.waiting && self.offloading == Offloading::None && !self.is_kept

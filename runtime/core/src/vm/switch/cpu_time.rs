@@ -13,7 +13,7 @@
 //! - The thread can be absent between the end of a run and the reading. What is more than that run
 //!   is charged to the next one, which began when the other ended.
 //! - Absence never exceeds the run that it is charged to. So the processor time of a process never
-//!   decreases, and is at most its running time.
+//!   decreases. In the VM it is at most its running time.
 //! - Time that a hypervisor takes from the machine counts as computed: the thread's clock goes on.
 //!
 //! The loop of the owner's thread computes, too, and waits. Its time is no part of a window, but
@@ -21,8 +21,9 @@
 //! process, unless one has begun in the last [`MOST_HIDDEN`]. Readings on two threads cannot be
 //! compared. The first reading on another thread begins a window and charges nothing.
 //!
-//! When the monitor charges a run, because the process is in a call, there is no reading: the clock
-//! of another thread is not available. The process's next run begins on some loop.
+//! When the monitor charges a run, because the process is in a call, the window does not end: it is
+//! of another thread. The process's next run begins on some loop. What the call computes from then
+//! on is counted by itself (`ext/thread_times.rs`), and is no part of the running time.
 
 use crate::sched::{CarrierId, ProcessId};
 use crate::vm::{Context, Inner, Inside};
@@ -44,7 +45,8 @@ const NEVER: u64 = u64::MAX;
 pub struct TimeUsed {
     /// Its running time, by a wall clock.
     pub running: Duration,
-    /// Processor time: the running time, less the time in which its thread did not compute.
+    /// Processor time: the running time, less the time in which its thread did not compute, and
+    /// what its calls have computed while others ran beside them.
     pub cpu: Duration,
 }
 
@@ -52,7 +54,9 @@ impl TimeUsed {
     pub(in crate::vm) fn of(context: &Context) -> TimeUsed {
         TimeUsed {
             running: Duration::from_nanos(context.busy),
-            cpu: Duration::from_nanos(context.busy.saturating_sub(context.absent)),
+            cpu: Duration::from_nanos(
+                context.busy.saturating_sub(context.absent) + context.cpu_of_calls,
+            ),
         }
     }
 }
@@ -200,7 +204,9 @@ impl Inside<'_> {
     /// });
     /// ```
     pub fn time_used(&self, process: ProcessId) -> TimeUsed {
-        self.with_inner(|inner| inner.time_used(process))
+        let mut used = self.with_inner(|inner| inner.time_used(process));
+        self.add_call_so_far(process, &mut used);
+        used
     }
 
     /// A process's running time so far, by a wall clock.
