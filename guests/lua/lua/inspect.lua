@@ -116,6 +116,54 @@ function inspect.heap(path)
   return answer_to("heap", path)[1]
 end
 
+-- The upper bounds of buckets that fit most times in seconds, as Prometheus' libraries have them.
+local BOUNDS = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10 }
+
+local function is_list_of(list, kind)
+  if type(list) ~= "table" then return false end
+  local count = 0
+  for _, value in next, list do
+    if type(value) ~= kind then return false end
+    count = count + 1
+  end
+  return count == #list
+end
+
+-- inspect.counter, inspect.gauge or inspect.histogram.
+local function kind_of_metric(kind)
+  local new = questions.metric
+  local with_bounds = kind == "histogram"
+  local expected = with_bounds and "the options 'labels' and 'bounds'" or "the option 'labels'"
+  return function(name, help, options)
+    if type(name) ~= "string" then wrong(1, kind, "a name as a string", type(name)) end
+    if type(help) ~= "string" or help == "" then
+      wrong(2, kind, "a help text: what the metric says", help == "" and "''" or type(help))
+    end
+    if options == nil then options = {} end
+    if type(options) ~= "table" then wrong(3, kind, "table", type(options)) end
+    for option in next, options do
+      if option ~= "labels" and not (with_bounds and option == "bounds") then
+        wrong(3, kind, expected, format("'%s'", option))
+      end
+    end
+    local labels, bounds = options.labels, options.bounds
+    if labels == nil then labels = {} end
+    if bounds == nil then bounds = with_bounds and BOUNDS or {} end
+    if not is_list_of(labels, "string") then
+      wrong(3, kind, "a list of names in 'labels'", type(labels))
+    end
+    if not is_list_of(bounds, "number") then
+      wrong(3, kind, "a list of numbers in 'bounds'", type(bounds))
+    end
+    local metric, why = new(kind, name, help, labels, bounds)
+    return metric or refuse_argument(2, 1, kind, why)
+  end
+end
+
+inspect.counter = kind_of_metric "counter"
+inspect.gauge = kind_of_metric "gauge"
+inspect.histogram = kind_of_metric "histogram"
+
 inspect.trace = questions.trace
 
 return inspect

@@ -1,11 +1,11 @@
 //! Lua as a guest of the runtime.
 
-use crate::call_times;
 use crate::inside::trace::calls::before_end;
 use crate::inside::trace::flight;
 use crate::inside::{self, debug, program, stacks, target};
 use crate::vms::list::{self, Beside};
 use crate::wording::WORDING;
+use crate::{call_times, own_metrics};
 use baton_core::guest::{Guest, RetakePolicy, Unpreempted};
 use baton_core::sched::{ProcessId, Wording};
 use baton_core::vm::{Inside, Vm};
@@ -319,6 +319,7 @@ impl Guest for LuaGuest {
         unsafe {
             inside::renew_in_child();
             call_times::renew_in_child();
+            own_metrics::renew_in_child(&Child::assume());
             debug::forked();
             baton_lua_forked();
             list::renew_in_child(&Child::assume());

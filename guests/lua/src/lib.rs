@@ -12,6 +12,7 @@
 //! | `call_times` | how long foreign calls took that others ran beside |
 //! | `inside` | what observers ask: stacks, counters, parameters |
 //! | `ffi` | functions of `baton-ffi` for `require "baton.ffi"` |
+//! | `own_metrics` | the metrics that the program keeps itself |
 //! | `spares` | blocks of messages that return to the VM that has made them |
 //! | `source` | the modules that are written in Lua |
 //! | [`suggestions`] | what a mistyped word was meant to be; unknown variables of the environment |
@@ -28,6 +29,7 @@ mod guest;
 mod hosting;
 mod inside;
 mod own_modules;
+mod own_metrics;
 mod program;
 mod source;
 mod spares;

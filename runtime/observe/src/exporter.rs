@@ -16,9 +16,8 @@
 //!
 //! The exporter has one thread, which waits for clients and wakes for nothing else. Each client has
 //! a thread of its own and a place, of which there are [`MOST_CLIENTS`], and [`WHOLE_TIME`] for its
-//! one request. When all places are taken, the client that has had its place longest without a
-//! whole request loses it to the new one. If all have asked, the new one waits: their answers are
-//! soon there, and the one that has not read its answer after [`TIME_TO_READ`] loses its place. So
+//! one request. When all places are taken, the new one waits. Meanwhile a client loses its place
+//! that has not asked within [`TIME_TO_ASK`], or not read its answer within [`TIME_TO_READ`]. So
 //! clients that say or read nothing keep nobody out for long.
 //!
 //! A fork's child does not serve: it has no such thread, and its guest closes what was
@@ -49,7 +48,10 @@ pub const MOST_CLIENTS: usize = 4;
 /// How long a client may take for its request, and to read the answer.
 pub const WHOLE_TIME: Duration = Duration::from_secs(5);
 
-/// How long a client may take to read the answer while others wait for a place.
+/// How long a client may take for its request while others wait for a place.
+const TIME_TO_ASK: Duration = Duration::from_millis(250);
+
+/// How long it may take for all, then, once it has asked.
 const TIME_TO_READ: Duration = Duration::from_secs(1);
 
 /// The maximal size of a request's head, in bytes.
@@ -126,6 +128,7 @@ fn start(address: &Address, text: Text) -> io::Result<()> {
 /// A client, while it is served.
 struct Visit {
     client: Client,
+    since: Instant,
     /// Its request is whole.
     has_asked: AtomicBool,
 }
@@ -134,8 +137,19 @@ impl Visit {
     fn new(client: Client) -> Visit {
         Visit {
             client,
+            since: Instant::now(),
             has_asked: AtomicBool::new(false),
         }
+    }
+
+    /// How long it keeps its place while others wait for one.
+    fn time_left(&self) -> Duration {
+        // Relaxed: a client that asks at this moment may lose its place.
+        let time = match self.has_asked.load(Ordering::Relaxed) {
+            true => TIME_TO_READ,
+            false => TIME_TO_ASK,
+        };
+        time.saturating_sub(self.since.elapsed())
     }
 }
 
@@ -155,23 +169,21 @@ impl Visits {
     fn enter(&self, client: Client) -> Arc<Visit> {
         let mut places = self.lock();
         while places.len() >= MOST_CLIENTS {
-            // Relaxed: a client that asks at this moment may lose its place.
-            let is_silent = |visit: &&Arc<Visit>| !visit.has_asked.load(Ordering::Relaxed);
-            let silent = places.iter().find(is_silent).map(Arc::clone);
-            if let Some(visit) = &silent {
-                visit.client.end(); // its read ends, and so does its thread
-            }
-            let (rest, waited) = self
-                .left
-                .wait_timeout(places, TIME_TO_READ)
-                .unwrap_or_else(PoisonError::into_inner);
-            places = rest;
-            if waited.timed_out()
-                && silent.is_none()
-                && let Some(oldest) = places.first()
-            {
-                oldest.client.end();
-            }
+            let left = places
+                .iter()
+                .map(|visit| (visit.time_left(), visit))
+                .min_by_key(|(left, _)| *left);
+            let patience = match left {
+                Some((left, _)) if !left.is_zero() => left,
+                // Its read or write ends, and so does its thread.
+                Some((_, visit)) => {
+                    visit.client.end();
+                    TIME_TO_ASK
+                }
+                None => TIME_TO_ASK,
+            };
+            let waited = self.left.wait_timeout(places, patience);
+            places = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let visit = Arc::new(Visit::new(client));
         places.push(Arc::clone(&visit));

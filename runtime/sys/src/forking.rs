@@ -5,7 +5,7 @@
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// The handlers, called on the forking thread.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +125,19 @@ impl<T> ForkMutex<T> {
         unsafe { self.renew(value) };
     }
 
+    /// As [`ForkMutex::renew_in_child`], but keeps the value if no thread held the mutex at the
+    /// fork.
+    pub fn free_in_child(&self, child: &Child, value: T) {
+        // SAFETY: as in `lock`; the reference ends before `renew_in_child`.
+        let is_free = {
+            let mutex = unsafe { &*self.0.get() };
+            !matches!(mutex.try_lock(), Err(TryLockError::WouldBlock))
+        };
+        if !is_free {
+            self.renew_in_child(child, value);
+        }
+    }
+
     /// Makes the mutex anew, free and with this value. The old value is not dropped: a thread that
     /// is gone may have left it half changed.
     ///
@@ -138,7 +151,7 @@ impl<T> ForkMutex<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::ForkMutex;
+    use super::{Child, ForkMutex};
 
     #[test]
     fn a_mutex_that_a_lost_thread_holds_is_free_after_it_was_renewed() {
@@ -149,5 +162,19 @@ mod tests {
         // SAFETY: no other thread knows the mutex, as in a child.
         unsafe { LOCK.renew(vec![7]) };
         assert_eq!(*LOCK.lock(), [7]);
+    }
+
+    #[test]
+    fn a_value_is_kept_unless_a_lost_thread_holds_the_mutex() {
+        static LOCK: ForkMutex<u32> = ForkMutex::new(1);
+        // SAFETY: no other thread knows the mutex, as in a child.
+        let child = unsafe { Child::assume() };
+        LOCK.free_in_child(&child, 2);
+        assert_eq!(*LOCK.lock(), 1);
+        std::thread::spawn(|| std::mem::forget(LOCK.lock()))
+            .join()
+            .expect("it locks, and ends");
+        LOCK.free_in_child(&child, 3);
+        assert_eq!(*LOCK.lock(), 3);
     }
 }

@@ -44,6 +44,7 @@ pages! {
     when_it_hangs = "when-it-hangs.md",
     when_it_is_slow = "when-it-is-slow.md",
     when_it_grows = "when-it-grows.md",
+    metrics = "metrics.md",
     debugging = "debugging.md",
     synchronization = "synchronization.md",
     atomic = "atomic.md",

@@ -4,10 +4,29 @@
 mod harness;
 
 use harness::observed::ask;
-use harness::scraped::{BUSY, OPEN_METRICS, scrape, serving_at_a_socket};
+use harness::scraped::{BUSY, OPEN_METRICS, free_port, scrape, serving, serving_at_a_socket};
 use harness::skip::is_missing;
-use std::io::Write;
-use std::process::{Command, Stdio};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Keeps metrics of each kind of its own. Of 100 times, 90 are below 0.1 s, and the others between
+/// 0.2 and 0.4 s.
+const SHOP: &str = "
+    local inspect = require 'baton.inspect'
+    inspect.gauge('shop_stock', 'pieces in stock', { labels = { 'article' } }):set(7, 'hat')
+    inspect.counter('shop_orders', 'orders'):add(100)
+    local times = inspect.histogram('shop_order_seconds', 'times of orders',
+      { labels = { 'route' }, bounds = { 0.1, 0.2, 0.4, 0.8 } })
+    for i = 1, 90 do times:observe(0.05, '/') end
+    for i = 1, 10 do times:observe(0.3, '/') end
+    print 'ready'
+    io.stdout:flush()
+    process.sleep(3600)";
 
 /// What `promtool check metrics` finds wrong.
 fn lint(text: &str) -> String {
@@ -74,4 +93,116 @@ fn both_formats_have_the_same_values() {
         assert!(text.contains("# TYPE baton_switches counter\n"), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
     }
+}
+
+#[test]
+fn promtool_finds_nothing_wrong_with_a_programs_own_metrics() {
+    if promtool_is_missing("a program's own metrics, by promtool") {
+        return;
+    }
+    let (program, path, _home) = serving_at_a_socket(SHOP);
+    let text = scrape(&path, "text/plain");
+    program.signal_until_it_ends("KILL");
+    assert!(text.contains("\nshop_stock{article=\"hat\"} 7\n"), "{text}");
+    assert_eq!(lint(&text), "");
+}
+
+/// Debian's Prometheus, with its data in a directory of its own. Killed when it is dropped.
+struct Prometheus {
+    server: Child,
+    port: u16,
+    _home: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// Scrapes what serves at this port.
+    fn of(target: u16) -> Prometheus {
+        let home = tempfile::tempdir().expect("a directory");
+        let file = home.path().join("prometheus.yml");
+        let config = format!(
+            "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\n\
+             scrape_configs:\n- job_name: baton\n  static_configs:\n  \
+             - targets: ['127.0.0.1:{target}']\n"
+        );
+        fs::write(&file, config).expect("it can be written");
+        let port = free_port("127.0.0.1");
+        let option = |name: &str, value: &Path| format!("--{name}={}", value.display());
+        let server = Command::new("prometheus")
+            .arg(option("config.file", &file))
+            .arg(option("storage.tsdb.path", &home.path().join("data")))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        Prometheus {
+            server,
+            port,
+            _home: home,
+        }
+    }
+
+    /// The values that a query finds. None until there are some.
+    fn query(&self, query: &str) -> Option<Vec<f64>> {
+        let mut client = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let request =
+            format!("GET /api/v1/query?query={query} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+        client.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).ok()?;
+        let body: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
+        let result = body["data"]["result"].as_array()?;
+        let number = |one: &Value| one["value"][1].as_str()?.parse().ok();
+        let numbers: Vec<f64> = result.iter().filter_map(number).collect();
+        (!numbers.is_empty()).then_some(numbers)
+    }
+
+    /// The one value that a query finds at last.
+    fn value(&self, query: &str) -> f64 {
+        let until = Instant::now() + Duration::from_secs(120);
+        loop {
+            match self.query(query).as_deref() {
+                Some(&[value]) => return value,
+                found => assert!(Instant::now() < until, "{query}: {found:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn prometheus_scrapes_a_program_and_finds_quantiles() {
+    if is_missing(
+        &["prometheus", "--version"],
+        "prometheus",
+        "metrics, by Prometheus",
+    ) {
+        return;
+    }
+    let port = free_port("127.0.0.1");
+    let program = serving(SHOP, &format!("127.0.0.1:{port}"));
+    let prometheus = Prometheus::of(port);
+    let close = |query: &str, expected: f64| {
+        let value = prometheus.value(query);
+        assert!((value - expected).abs() < 1e-6, "{query}: {value}");
+    };
+    // The middle of 90 values below 0.1, and the middle of 10 between 0.2 and 0.4.
+    close("histogram_quantile(0.45, shop_order_seconds_bucket)", 0.05);
+    close("histogram_quantile(0.95, shop_order_seconds_bucket)", 0.3);
+    close("shop_orders_total", 100.0);
+    close("shop_stock{article='hat'}", 7.0);
+    close("up", 1.0);
+    close("baton_live", 1.0);
+    assert!(prometheus.value("process_resident_memory_bytes") > f64::from(1 << 20));
+    let age = prometheus.value("time() - process_start_time_seconds");
+    assert!((-60.0..600.0).contains(&age), "{age}");
+    program.signal_until_it_ends("KILL");
 }

@@ -236,6 +236,44 @@ fn hostile_clients_harm_nobody() {
     program.finish().succeeds();
 }
 
+/// More scrapers than there are places, while the metrics change. Each gets a whole answer.
+#[test]
+fn many_scrapers_at_once_are_all_answered() {
+    let (program, path, _home) = serving_at_a_socket(
+        "local inspect = require 'baton.inspect'
+         local counter = inspect.counter('turns', 'turns', { labels = { 'who' } })
+         for i = 1, 50 do
+           process.spawn({ daemon = true }, function()
+             while true do counter:add(1, i) process.yield() end
+           end)
+         end
+         print 'ready'
+         io.stdout:flush()
+         process.sleep(3600)",
+    );
+    std::thread::scope(|scope| {
+        for scraper in 0..12 {
+            let path = &path;
+            scope.spawn(move || {
+                let mut last = 0.0;
+                for _ in 0..5 {
+                    let accept = ["text/plain", OPEN_METRICS][scraper % 2];
+                    let text = scrape(path, accept);
+                    assert_eq!(text.ends_with("# EOF\n"), accept == OPEN_METRICS);
+                    let all = samples(&text);
+                    let turns = all
+                        .iter()
+                        .filter(|(name, _)| name.starts_with("turns_total{"));
+                    let sum: f64 = turns.map(|(_, value)| value).sum();
+                    assert!(sum >= last, "a counter only grows");
+                    last = sum;
+                }
+            });
+        }
+    });
+    program.signal_until_it_ends("KILL");
+}
+
 /// A daemon closes what it has inherited, and opens its own files.
 #[test]
 fn a_forks_child_keeps_files_that_it_has_opened_in_place_of_the_socket() {

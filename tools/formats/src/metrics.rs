@@ -52,6 +52,7 @@ pub struct Histogram {
     /// more than there are bounds.
     pub counts: Vec<u64>,
     /// The sum of all values.
+    #[serde(with = "number::real")]
     pub sum: f64,
 }
 

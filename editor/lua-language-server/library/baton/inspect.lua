@@ -88,6 +88,23 @@ function inspect.metrics() end
 ---@field counters baton.process.Stats as `process.stats` returns them
 ---@field histograms table<"lateness" | "slice_overrun" | "foreign_call", baton.inspect.Histogram> of times
 ---@field is_whole boolean false: a process kept the VM inside, so some counters are missing
+---@field families baton.inspect.Family[] all other metrics: of the program as a process of the system, of what it does now, and its own
+
+---A metric with its values.
+---@class baton.inspect.Family
+---@field name string with its unit, and without the `_total` of a counter
+---@field help string what it says
+---@field kind "counter" | "gauge" | "histogram"
+---@field points baton.inspect.Point[] one for each set of labels
+
+---The value of a metric for a set of labels; or, of a histogram, bounds, counts and sum as in
+---`baton.inspect.Histogram`.
+---@class baton.inspect.Point
+---@field labels table<string, string>
+---@field value? number a number that is not finite is a string: "NaN", "+Inf" or "-Inf"
+---@field bounds? number[]
+---@field counts? integer[]
+---@field sum? number
 
 ---A histogram of times in seconds.
 ---@class baton.inspect.Histogram
@@ -99,6 +116,84 @@ function inspect.metrics() end
 ---@field function? string the function, for "foreign_call"
 ---@field counts integer[] how many times were in each bucket, those before it not counted
 ---@field sum number the sum of all times
+
+---A metric that only grows. It is shown among the program's metrics, with `_total` at the end of
+---its name. All VMs of the program share metrics, by their names: the same call again returns the
+---same metric. Names have letters, digits and `_`, such as "shop_orders".
+---@param name string
+---@param help string what it says, as a sentence
+---@param options? baton.inspect.MetricOptions
+---@return baton.inspect.Counter
+function inspect.counter(name, help, options) end
+
+---A metric that grows and shrinks.
+---@param name string
+---@param help string
+---@param options? baton.inspect.MetricOptions
+---@return baton.inspect.Gauge
+function inspect.gauge(name, help, options) end
+
+---A metric that counts values by size. A name of times ends with `_seconds`, and their values are
+---in seconds.
+---@param name string
+---@param help string
+---@param options? baton.inspect.HistogramOptions
+---@return baton.inspect.HistogramMetric
+function inspect.histogram(name, help, options) end
+
+---Options of `inspect.counter` and `inspect.gauge`.
+---@class (exact) baton.inspect.MetricOptions
+---@field labels? string[] names of labels, at most 16. Each method then takes as many values, in this order
+
+---Options of `inspect.histogram`.
+---@class (exact) baton.inspect.HistogramOptions
+---@field labels? string[] names of labels, as above
+---@field bounds? number[] the upper bounds of the buckets, ascending, at most 100; default from 0.005 to 10
+
+---Values of labels are strings, numbers or booleans. After 1000 sets of values, further sets share
+---one with the values `(others)`.
+---@class baton.inspect.Counter
+local Counter = {}
+
+---Adds a number that is not negative; default 1.
+---@param n? number
+---@param ... string | number | boolean values of labels
+function Counter:add(n, ...) end
+
+---Forgets the value for these labels. Returns whether there was one.
+---@param ... string | number | boolean
+---@return boolean
+function Counter:remove(...) end
+
+---@class baton.inspect.Gauge
+local Gauge = {}
+
+---@param value number
+---@param ... string | number | boolean values of labels
+function Gauge:set(value, ...) end
+
+---Adds a number, which may be negative; default 1.
+---@param n? number
+---@param ... string | number | boolean values of labels
+function Gauge:add(n, ...) end
+
+---Forgets the value for these labels. Returns whether there was one.
+---@param ... string | number | boolean
+---@return boolean
+function Gauge:remove(...) end
+
+---@class baton.inspect.HistogramMetric
+local HistogramMetric = {}
+
+---Counts a value.
+---@param value number
+---@param ... string | number | boolean values of labels
+function HistogramMetric:observe(value, ...) end
+
+---Forgets the values for these labels. Returns whether there were any.
+---@param ... string | number | boolean
+---@return boolean
+function HistogramMetric:remove(...) end
 
 ---A summary of Lua's heap. With a path that ends with `.heapsnapshot`, all objects are written
 ---there, for Chrome's DevTools and `baton heap --diff`.

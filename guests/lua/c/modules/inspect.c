@@ -1,7 +1,7 @@
 /*
 ** require "baton.inspect": questions of the program about itself. They are answered on other
 ** threads (inside/own.rs). The functions are in Lua (lua/inspect.lua), so the process that asks
-** waits as any other, and can be killed meanwhile.
+** waits as any other, and can be killed meanwhile. And the program's own metrics.
 */
 #include "modules/modules.h"
 #include "process/process.h"
@@ -110,6 +110,139 @@ static int trace(lua_State *L) {
   return lua_gettop(L) - 1;
 }
 
+/* {======================================================
+** The program's own metrics
+** ======================================================= */
+
+/*
+** The values are outside of all heaps (own_metrics.rs). An object here has the number of a metric.
+*/
+
+struct text {
+  const char *bytes;
+  size_t size;
+};
+
+/* own_metrics.rs says what these do. */
+int baton_metric_number(int kind, const char *name, const char *help, const struct text *labels,
+    size_t label_count, const double *bounds, size_t bound_count, char *message, size_t room);
+int baton_metric_change(uint32_t number, int what, double value, const struct text *labels,
+    size_t label_count, char *message, size_t room);
+
+enum { ADD, SET, OBSERVE, REMOVE };
+enum { MOST = 100, ROOM = 300 };
+
+/* The kinds, in the order of `kind`: in Lua, and as names of metatables. */
+static const char *const kinds[] = {"counter", "gauge", "histogram", NULL};
+static const char *const names[] = {
+    "baton.inspect counter", "baton.inspect gauge", "baton.inspect histogram", NULL};
+
+/* The library debug could give another userdata our metatable. So its size is checked, and any
+   number is that of a metric, or of none. */
+static uint32_t check_metric(lua_State *L) {
+  int kind;
+  for (kind = 0; names[kind] != NULL; kind++) {
+    const uint32_t *number = (const uint32_t *)luaL_testudata(L, 1, names[kind]);
+    if (number != NULL && lua_rawlen(L, 1) >= sizeof *number) return *number;
+  }
+  luaL_typeerror(L, 1, "metric");
+  return 0;
+}
+
+/* The values of labels from `first` on. Their texts stay on the stack. */
+static size_t take_labels(lua_State *L, int first, struct text *labels) {
+  const int count = lua_gettop(L) - first + 1;
+  int i;
+  if (count <= 0) return 0;
+  luaL_argcheck(L, count <= MOST, first + MOST, "too many label values");
+  luaL_checkstack(L, count, NULL);
+  for (i = 0; i < count; i++) {
+    const int type = lua_type(L, first + i);
+    if (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN)
+      luaL_typeerror(L, first + i, "string, number or boolean as a label's value");
+    labels[i].bytes = luaL_tolstring(L, first + i, &labels[i].size);
+  }
+  return (size_t)count;
+}
+
+static int change(lua_State *L, int what, double value, int first) {
+  struct text labels[MOST];
+  char message[ROOM];
+  const uint32_t number = check_metric(L);
+  const size_t count = take_labels(L, first, labels);
+  const int done = baton_metric_change(number, what, value, labels, count, message, ROOM);
+  if (done < 0) return luaL_error(L, "%s", message);
+  if (what != REMOVE) return 0;
+  lua_pushboolean(L, done);
+  return 1;
+}
+
+static int metric_add(lua_State *L) { return change(L, ADD, luaL_optnumber(L, 2, 1), 3); }
+
+static int metric_set(lua_State *L) { return change(L, SET, luaL_checknumber(L, 2), 3); }
+
+static int metric_observe(lua_State *L) { return change(L, OBSERVE, luaL_checknumber(L, 2), 3); }
+
+static int metric_remove(lua_State *L) { return change(L, REMOVE, 0, 2); }
+
+/* metric(kind, name, help, labels, bounds): the object, or nil and why not. Lists of strings and
+   numbers. */
+static int metric(lua_State *L) {
+  const int kind = luaL_checkoption(L, 1, NULL, kinds);
+  const char *name = luaL_checkstring(L, 2), *help = luaL_checkstring(L, 3);
+  const lua_Integer label_count = luaL_len(L, 4), bound_count = luaL_len(L, 5);
+  struct text labels[MOST];
+  double bounds[MOST];
+  char message[ROOM];
+  uint32_t *number;
+  int i, made;
+  if (label_count > MOST || bound_count > MOST)
+    return luaL_error(L, "too many labels or bounds: at most %d expected", MOST);
+  luaL_checkstack(L, (int)label_count, NULL);
+  number = (uint32_t *)lua_newuserdatauv(L, sizeof *number, 0);
+  for (i = 0; i < (int)bound_count; i++) {
+    lua_rawgeti(L, 5, i + 1);
+    bounds[i] = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+  }
+  for (i = 0; i < (int)label_count; i++) {
+    lua_rawgeti(L, 4, i + 1);
+    labels[i].bytes = lua_tolstring(L, -1, &labels[i].size);
+    if (labels[i].bytes == NULL) return luaL_error(L, "a list of names expected in 'labels'");
+  }
+  made = baton_metric_number(
+      kind, name, help, labels, (size_t)label_count, bounds, (size_t)bound_count, message, ROOM);
+  if (made < 0) {
+    lua_pushnil(L);
+    lua_pushstring(L, message);
+    return 2;
+  }
+  *number = (uint32_t)made;
+  lua_settop(L, 6);
+  luaL_setmetatable(L, names[kind]);
+  return 1;
+}
+
+static void add_metrics(lua_State *L) {
+  static const luaL_Reg methods[3][4] = {
+      {{"add", metric_add}, {"remove", metric_remove}, {NULL, NULL}},
+      {{"add", metric_add}, {"set", metric_set}, {"remove", metric_remove}, {NULL, NULL}},
+      {{"observe", metric_observe}, {"remove", metric_remove}, {NULL, NULL}}};
+  int kind;
+  for (kind = 0; names[kind] != NULL; kind++) {
+    if (luaL_newmetatable(L, names[kind])) {
+      lua_newtable(L);
+      luaL_setfuncs(L, methods[kind], 0);
+      lua_setfield(L, -2, "__index");
+    }
+    lua_pop(L, 1);
+  }
+  lua_pushcfunction(L, metric);
+  lua_setfield(L, -2, "metric");
+}
+
+/* }====================================================== */
+
 int baton_lua_open_inspect(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"begin", begin}, {"take", take}, {"descriptor", descriptor}, {"stop", stop},
@@ -126,6 +259,7 @@ int baton_lua_open_inspect(lua_State *L) {
   lua_pop(L, 1);
   baton_lua_load_part(L, "inspect", "=baton.inspect");
   luaL_newlib(L, functions);
+  add_metrics(L);
   lua_call(L, 1, 1);
   return 1;
 }

@@ -32,6 +32,7 @@ void baton_lua_offer_ffi(lua_State *L);
 /* inspect.c. Opens the module baton.inspect. */
 int baton_lua_open_inspect(lua_State *L);
 
+
 /* adapted.c */
 /* Adapts a module that was just loaded. Its value is on the top of the stack, and no other process
    has seen it yet. */

@@ -213,6 +213,16 @@ pub fn text(answer: &Value, format: TextFormat) -> Result<String, String> {
     Ok(metrics.text(format))
 }
 
+/// Whether a counter or histogram of an answer has this name.
+pub(crate) fn has(name: &str) -> bool {
+    let names = COUNTERS.iter().map(|&(name, ..)| name);
+    let mut names = names.chain(HISTOGRAMS.iter().map(|&(name, _)| name));
+    let Some(name) = name.strip_prefix("baton_") else {
+        return false;
+    };
+    names.any(|known| name == known || name.strip_suffix("_seconds") == Some(known))
+}
+
 fn counter(name: &str, value: &Value) -> Result<Family, MetricProblem> {
     // A program of a later version may have more.
     let known = COUNTERS.iter().find(|&&(known, ..)| known == name);

@@ -4,7 +4,7 @@ mod of_program;
 mod present;
 
 use super::PATIENCE;
-use crate::call_times;
+use crate::{answers, call_times, own_metrics};
 use baton_capi::settings::{Count, NamedCount, counters, of_executor};
 use baton_core::time_buckets::{BOUNDS, TimeBuckets};
 use baton_core::vm::Vm;
@@ -54,7 +54,19 @@ fn families(vm: &Vm) -> Result<Vec<Family>, MetricProblem> {
         present.add(&[], &seen)?;
     }
     families.extend(present.into_families());
+    families.extend(own_metrics::families()?);
     Ok(families)
+}
+
+/// Whether a metric of ours has this name.
+pub(super) fn has(name: &str) -> bool {
+    let Ok(present) = PresentFamilies::new() else {
+        return false;
+    };
+    let present = present.into_families();
+    let ours = of_program::families().unwrap_or_default().into_iter();
+    let mut ours = ours.chain(present);
+    answers::metrics::has(name) || ours.any(|family| family.name() == name)
 }
 
 /// Counters by name. Written as text at once: a tree of values would cost several times as much.

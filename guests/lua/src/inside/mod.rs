@@ -120,6 +120,11 @@ pub(crate) unsafe fn renew_in_child() {
     }
 }
 
+/// Whether a metric of ours has this name, without the `_total` of a counter.
+pub(crate) fn has_metric(name: &str) -> bool {
+    metrics::has(name)
+}
+
 /// The VM that observers ask about.
 pub(crate) fn program() -> Option<&'static Arc<Vm>> {
     VM.get()

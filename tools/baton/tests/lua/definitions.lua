@@ -125,7 +125,9 @@ if arg[2] == "inspect" then
   local event = process.event()
   process.spawn({ daemon = true }, function() event:wait() end)
   local waited = inspect.profile(0.2, { kind = "waits" })
+  local histogram = inspect.histogram("h", "a histogram")
   local metrics, heap, frames = inspect.metrics(), inspect.heap(), {}
+  local of_histogram = metrics.families[#metrics.families]
   local all = inspect.stacks()
   for i, one in ipairs(all) do frames[i] = one.stacks[1][1] end
   is_there = {
@@ -137,6 +139,13 @@ if arg[2] == "inspect" then
     Process = keys({ waits = true, since = true, spawned_at = true }, table.unpack(all)),
     Frame = keys({ symbol = true, library = true }, table.unpack(frames)),
     Metrics = keys(metrics),
+    Family = keys(table.unpack(metrics.families)),
+    Point = keys(metrics.families[1].points[1], of_histogram.points[1]),
+    MetricOptions = keys { labels = true },
+    HistogramOptions = keys { labels = true, bounds = true },
+    Counter = keys(methods(inspect.counter("c", "a counter"))),
+    Gauge = keys(methods(inspect.gauge("g", "a gauge"))),
+    HistogramMetric = keys(methods(histogram)),
     Histogram = keys(metrics.histograms.lateness),
     Series = keys({ ["function"] = true }, metrics.histograms.lateness.series[1]),
     Heap = keys(heap),

@@ -53,6 +53,28 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// A real number in other data.
+pub(super) mod real {
+    use super::{Deserialize, Deserializer, Number, Serialize, Serializer};
+
+    pub(in crate::metrics) fn serialize<S: Serializer>(
+        number: &f64,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Number::Real(*number).serialize(serializer)
+    }
+
+    pub(in crate::metrics) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<f64, D::Error> {
+        Ok(match Number::deserialize(deserializer)? {
+            Number::Natural(number) => number as f64,
+            Number::Whole(number) => number as f64,
+            Number::Real(number) => number,
+        })
+    }
+}
+
 #[cfg(test)]
 mod checks {
     use super::*;
