@@ -15,8 +15,8 @@
 //! If a process computes inside the VM and reaches no safepoint, as in a long function of the
 //! guest's own library, there is nothing that could be read safely. Then [`Vm::look`] fails.
 //!
-//! A look reads. It may change two things: it may kill a process, and exchange what the guest
-//! provides for that, such as its allocator.
+//! A look reads. It may change three things: it may kill a process, interrupt its wait, and exchange
+//! what the guest provides, such as its allocator.
 //!
 //! **No look is lost**: looks are listed, and `request::LOOK` is set, as [`baton_sys::asked`] says.
 //! The thread that looks waits for its own answer, with a timeout. It then withdraws its look, or
@@ -186,6 +186,31 @@ impl View<'_> {
         }
         vm.update_hints(inner);
         outcome
+    }
+
+    /// Ends the wait of a process, which finds `Interrupted`. `false` if it does not wait. The process
+    /// is not continued before the end of the look.
+    ///
+    /// ```
+    /// use baton_core::sched::WakeReason;
+    /// use baton_sys::clock::Instant;
+    /// use std::time::Duration;
+    /// # mod closures { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doctests/closures.rs")); }
+    /// closures::run(|main| {
+    ///     let child = main.spawn(|process| {
+    ///         let wake = process.vm.sleep_until(Instant::FAR_FUTURE);
+    ///         assert_eq!(wake.reason, WakeReason::Interrupted);
+    ///     });
+    ///     main.vm.yield_now();
+    ///     assert!(main.vm.view(|view| view.interrupt(child)));
+    ///     assert!(!main.vm.view(|view| view.interrupt(child))); // it is runnable
+    ///     main.join(child);
+    /// });
+    /// ```
+    pub fn interrupt(&mut self, process: ProcessId) -> bool {
+        let is_woken = self.inner.sched.interrupt(process);
+        self.vm.update_hints(self.inner);
+        is_woken
     }
 
     /// Statistics of spinning so far.
