@@ -1,6 +1,8 @@
 /* Completion: finds the names that can stand at the end of a line among the
    values of the running program. It must not run code of the program. So it
-   reads tables raw, and follows a metatable only if its __index is a table. */
+   reads tables raw, and follows a metatable only if its __index is a table. If
+   __index is a function in C, the tables in its upvalues have the names that it
+   knows: a method table, and a list of fields. */
 #include "editor.h"
 
 #include <ctype.h>
@@ -59,19 +61,24 @@ static int find_chain(Request *request, size_t length) {
   return request->partial == length || !isdigit((unsigned char)line[request->partial]);
 }
 
+/* Pushes what the metatable of the value on the top has as __index, or nil. */
+static void push_index(lua_State *L) {
+  if (!lua_getmetatable(L, -1)) {
+    lua_pushnil(L);
+    return;
+  }
+  lua_pushliteral(L, "__index");
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+}
+
 /* Replaces the value on the top by the table that its metatable has as
    __index. If there is none, pops the value and returns 0. */
 static int to_next_table(lua_State *L) {
-  if (lua_getmetatable(L, -1)) {
-    lua_pushliteral(L, "__index");
-    lua_rawget(L, -2);
-    if (lua_istable(L, -1)) {
-      lua_replace(L, -3);
-      lua_pop(L, 1);
-      return 1;
-    }
-    lua_pop(L, 2);
-  }
+  push_index(L);
+  lua_remove(L, -2);
+  if (lua_istable(L, -1))
+    return 1;
   lua_pop(L, 1);
   return 0;
 }
@@ -130,6 +137,20 @@ static void offer_keys(lua_State *L, const Request *request) {
   }
 }
 
+/* Passes the names that a function in C knows which is the __index of the value
+   on the top. */
+static void offer_names_of_index(lua_State *L, const Request *request) {
+  int n;
+  push_index(L);
+  if (lua_iscfunction(L, -1))
+    for (n = 1; lua_getupvalue(L, -1, n) != NULL; n++) {
+      if (lua_istable(L, -1))
+        offer_keys(L, request);
+      lua_pop(L, 1);
+    }
+  lua_pop(L, 1);
+}
+
 static void offer_keywords(const Request *request) {
   static const char *const keywords[] = {
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function",
@@ -161,6 +182,7 @@ static int complete(lua_State *L) {
   do {
     if (lua_istable(L, -1))
       offer_keys(L, request);
+    offer_names_of_index(L, request);
   } while (++tables <= MOST_TABLES && to_next_table(L));
   return 0;
 }

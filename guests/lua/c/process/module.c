@@ -213,8 +213,19 @@ static int process_stats_method(lua_State *L) {
   return 1;
 }
 
-/* Pushes the method of that name, if there is one. Upvalue 1 is the table of methods. None of them
-   is named as a field. */
+/* Pushes a table with the names of the fields that `handle_index` knows, for the prompt. */
+static void push_fields(lua_State *L) {
+  static const char *const names[] = {"id", "name", "daemon", "data"};
+  size_t i;
+  lua_createtable(L, 0, (int)(sizeof names / sizeof names[0]));
+  for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, names[i]);
+  }
+}
+
+/* Pushes the method of that name, if there is one. Upvalue 1 is the table of methods, upvalue 2
+   that of fields. No method is named as a field. */
 static int push_method(lua_State *L, const TValue *key) {
   const TValue *method;
   if (!ttisshrstring(key)) return 0;
@@ -354,7 +365,8 @@ int baton_lua_open_process(lua_State *L) {
   luaL_newlib(L, methods);
   baton_lua_open_hook_methods(L);
   baton_lua_open_link_methods(L);
-  lua_pushcclosure(L, handle_index, 1);
+  push_fields(L);
+  lua_pushcclosure(L, handle_index, 2);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, handle_tostring);
   lua_setfield(L, -2, "__tostring");

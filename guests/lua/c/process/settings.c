@@ -128,12 +128,24 @@ static int process_stats(lua_State *L) {
 static const luaL_Reg functions[] = {{"concurrent", baton_lua_concurrent},
     {"features", process_features}, {"stats", process_stats}, {NULL, NULL}};
 
+/* Pushes a table with the names of all parameters, for the prompt. */
+static void push_names(lua_State *L) {
+  const char *name;
+  size_t i;
+  lua_newtable(L);
+  for (i = 0; (name = baton_parameter_name(i)) != NULL; i++) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, name);
+  }
+}
+
 /* Adds the functions and `params` to the module's table on the top of the stack. */
 void baton_lua_open_settings(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   lua_newtable(L);
   lua_createtable(L, 0, 4);
-  lua_pushcfunction(L, params_index);
+  push_names(L);
+  lua_pushcclosure(L, params_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, params_newindex);
   lua_setfield(L, -2, "__newindex");
