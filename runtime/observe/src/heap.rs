@@ -1,5 +1,5 @@
-//! Heaps, as a program sends them: records ([`stream`]), which make a graph ([`graph`]), and its
-//! sums by class ([`summary`]).
+//! Heaps, as a program sends them: records ([`stream`]), which make a graph ([`graph`]), what its
+//! objects keep ([`dominators`]), and its sums by class ([`summary`]).
 //!
 //! ```
 //! use baton_observe::heap::graph::Graph;
@@ -20,6 +20,7 @@
 //! # Ok::<(), String>(())
 //! ```
 
+pub mod dominators;
 pub mod graph;
 pub mod stream;
 pub mod summary;

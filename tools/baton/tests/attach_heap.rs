@@ -108,6 +108,41 @@ fn a_table_shows_the_largest_classes() {
 }
 
 #[test]
+fn the_table_names_the_object_that_keeps_most() {
+    let program = ready(shown(
+        "local cache = { sessions = {} }
+         for i = 1, 2000 do cache.sessions[i] = { ('x'):rep(1000) .. i } end
+         function _G.lookup(i) return cache.sessions[i] end
+         print 'ready' io.stdout:flush() io.read()",
+    ));
+    let text = heap(&program, &[]);
+    text.succeeds().quietly();
+    assert_has(
+        &text.stdout,
+        "    retained       bytes     objects  class\n",
+    );
+    assert_has(&text.stdout, "<variable cache>.sessions: table\n");
+    let all = json(&heap(&program, &["--json"]));
+    let keepers = all["keepers"].as_array().expect("a list");
+    let sessions = keepers.iter().find(|keeper| {
+        let path = keeper["path"].as_str();
+        path.is_some_and(|path| path.ends_with(".sessions"))
+    });
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let sessions = sessions.expect("the sessions");
+    assert!(number(&sessions["retained"]) > 2_000_000, "{sessions}");
+    assert!(number(&sessions["bytes"]) < 100_000, "{sessions}");
+    // What the root reaches is kept by something.
+    let strings = &all["classes"][0];
+    assert_eq!(strings["class"], "(strings)");
+    assert_eq!(
+        strings["retained"], strings["bytes"],
+        "strings keep nothing else"
+    );
+    program.signal_until_it_ends("KILL");
+}
+
+#[test]
 fn a_local_variable_of_a_process_is_named() {
     let mut program = stepwise(
         "function step()

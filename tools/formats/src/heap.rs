@@ -95,6 +95,27 @@ pub enum EdgeKind {
     Weak(String),
 }
 
+impl EdgeKind {
+    /// The reference in the guest's manner, behind the object that has it: `.name`, `[1]`,
+    /// `<metatable>`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Property(name) if is_identifier(name) => format!(".{name}"),
+            Self::Property(name) => format!("[{name:?}]"),
+            Self::Element(index) => format!("[{index}]"),
+            Self::Context(name) => format!("<variable {name}>"),
+            Self::Internal(name) | Self::Weak(name) => format!("<{name}>"),
+            Self::Hidden(index) => format!("<#{index}>"),
+        }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_word)
+}
+
 /// A reference from one object to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {

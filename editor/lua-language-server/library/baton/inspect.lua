@@ -209,6 +209,7 @@ function inspect.heap(path) end
 ---@field total integer the bytes of the heap, as the collector counts them
 ---@field pause number for how many seconds the program stood still
 ---@field classes baton.inspect.ObjectClass[] the largest first
+---@field keepers baton.inspect.Keeper[] the single objects that keep most, the one with most first
 
 ---What the collector has not freed yet.
 ---@class baton.inspect.Garbage
@@ -220,6 +221,14 @@ function inspect.heap(path) end
 ---@field class string the name
 ---@field objects integer how many
 ---@field bytes integer their bytes
+---@field retained integer the bytes that would be free without them
+
+---An object without which at least a hundredth of the heap would be free.
+---@class baton.inspect.Keeper
+---@field path string a shortest way to it, such as "(root)._G.cache"
+---@field class string its class
+---@field bytes integer its own bytes
+---@field retained integer the bytes that would be free without it
 
 ---Calls a function, and writes what happens meanwhile in the whole program to a file, for
 ---<https://ui.perfetto.dev>. Returns what the function returns. An error of the function is raised

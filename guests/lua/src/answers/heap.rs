@@ -1,9 +1,12 @@
 //! Heaps, put together from records, and written for Chrome's DevTools.
 
 use baton_formats::heap::{Counts, Edge, EdgeKind, Node, NodeKind, SnapshotWriter};
+use baton_observe::heap::dominators::Dominators;
 use baton_observe::heap::graph::{Call, Graph, Living, Object};
 use baton_observe::heap::stream::{ObjectKind, Reader};
+use baton_observe::heap::summary::Summary;
 use baton_observe::protocol::Bytes;
+use serde::Serialize;
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -13,6 +16,15 @@ use std::time::Duration;
 
 /// The ending that Chrome expects.
 const SUFFIX: &str = "heapsnapshot";
+
+/// The maximal number of single objects in a summary.
+const MOST_KEEPERS: usize = 10;
+
+/// An object that keeps less than this part of the heap is not in the summary.
+const LEAST_PART: u64 = 100;
+
+/// How many steps of a path are shown: so many first ones, and so many last ones.
+const STEPS: usize = 8;
 
 /// A heap that is being read.
 #[derive(Default)]
@@ -58,6 +70,92 @@ impl HeapAnswer {
         let pause = Duration::try_from_secs_f64(pause).unwrap_or_default();
         Ok((self.graph, pause))
     }
+}
+
+/// What a heap has, by class, and which single objects keep most of it.
+#[derive(Debug, Serialize)]
+pub struct HeapSummary {
+    /// The sums.
+    #[serde(flatten)]
+    pub sums: Summary,
+    /// The objects that keep most alive, the one with most first.
+    pub keepers: Vec<Keeper>,
+}
+
+/// An object that keeps others alive.
+#[derive(Debug, Serialize)]
+pub struct Keeper {
+    /// A shortest way from the root to it, such as `(root)._G.cache`.
+    pub path: String,
+    /// Its class.
+    pub class: String,
+    /// Its own bytes.
+    pub bytes: u64,
+    /// The bytes that would be free without it.
+    pub retained: u64,
+}
+
+impl HeapSummary {
+    /// Sums up a heap, for which the program stood still so long.
+    #[must_use]
+    pub fn of(living: &Living, pause: Duration) -> HeapSummary {
+        let dominators = Dominators::of(living);
+        let sums = Summary::of(living, &dominators, pause);
+        let objects: Vec<&Object> = living.objects().collect();
+        let is_counted = |number: usize| objects[number].kind != ObjectKind::Group;
+        let mut largest = dominators.largest(sums.bytes / LEAST_PART + 1, is_counted);
+        largest.truncate(MOST_KEEPERS);
+        let befores = befores(living);
+        let keepers = largest.into_iter().map(|number| Keeper {
+            path: path(living, &befores, number),
+            class: match objects[number].kind {
+                ObjectKind::Text => "(strings)".to_owned(),
+                _ => String::from_utf8_lossy(living.name_of(objects[number])).into_owned(),
+            },
+            bytes: objects[number].bytes,
+            retained: dominators.retained(number),
+        });
+        HeapSummary {
+            keepers: keepers.collect(),
+            sums,
+        }
+    }
+}
+
+/// For each object the one before it on a shortest way from the root. The nearest come first.
+fn befores(living: &Living) -> Vec<Option<u32>> {
+    let mut befores = vec![None; living.objects().len()];
+    for from in 0..befores.len() {
+        for (_, to, is_weak) in living.references_of(from) {
+            if to != 0 && !is_weak && befores[to].is_none() {
+                befores[to] = Some(from as u32);
+            }
+        }
+    }
+    befores
+}
+
+/// A shortest way from the root to an object.
+fn path(living: &Living, befores: &[Option<u32>], number: usize) -> String {
+    let mut steps = Vec::new();
+    let mut here = number;
+    while let Some(before) = befores[here] {
+        let before = before as usize;
+        let mut references = living.references_of(before);
+        let call = references.find(|&(_, to, is_weak)| to == here && !is_weak);
+        let step = call.map(|(call, ..)| edge_kind(living, call, false).shown());
+        steps.push(step.unwrap_or_default());
+        here = before;
+    }
+    steps.reverse();
+    if steps.len() > 2 * STEPS {
+        let left_out = steps.len() - 2 * STEPS;
+        steps.splice(
+            STEPS..STEPS + left_out,
+            [format!(" ... {left_out} more ... ")],
+        );
+    }
+    format!("(root){}", steps.concat())
 }
 
 /// A file for a heap, which is removed unless it is written.

@@ -23,7 +23,6 @@ use crate::answers;
 use crate::answers::metrics::TextFormat;
 use baton_core::vm::Vm;
 use baton_formats::profile::{Format, Measure};
-use baton_observe::heap::summary::Summary;
 use baton_observe::observer;
 use baton_sys::forking::ForkMutex;
 use serde_json::value::RawValue;
@@ -243,7 +242,8 @@ fn read_heap(vm: &Vm, question: &OwnQuestion) -> Result<Value, String> {
     if let Some(output) = output {
         output.write(&living)?;
     }
-    serde_json::to_value(Summary::of(&living, pause)).map_err(|error| error.to_string())
+    serde_json::to_value(answers::heap::HeapSummary::of(&living, pause))
+        .map_err(|error| error.to_string())
 }
 
 fn profile_of(

@@ -1,5 +1,6 @@
 //! What a heap has most of, by class.
 
+use super::dominators::Dominators;
 use super::graph::{Garbage, Living, Object};
 use super::stream::ObjectKind;
 use serde::Serialize;
@@ -34,33 +35,50 @@ pub struct Class {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// The bytes that would be free without them: their own, and those of what only they keep.
+    pub retained: u64,
 }
+
+/// No class: groups have none.
+const NONE: u32 = u32::MAX;
 
 impl Summary {
     /// Sums up a heap, for which the program stood still so long.
-    pub fn of(living: &Living, pause: Duration) -> Summary {
-        let mut sums: HashMap<(ObjectKind, &[u8]), (u64, u64)> = HashMap::new();
+    pub fn of(living: &Living, dominators: &Dominators, pause: Duration) -> Summary {
+        let mut places: HashMap<(ObjectKind, &[u8]), u32> = HashMap::new();
+        let mut classes: Vec<Class> = Vec::new();
         let (mut objects, mut bytes) = (0, 0);
-        for object in living
-            .objects()
-            .filter(|object| object.kind != ObjectKind::Group)
-        {
-            let class = sums
-                .entry((object.kind, class_of(living, object)))
-                .or_default();
-            class.0 += 1;
-            class.1 += object.bytes;
+        let mut class_of_object = Vec::new();
+        for object in living.objects() {
+            if object.kind == ObjectKind::Group {
+                class_of_object.push(NONE);
+                continue;
+            }
+            let name = class_of(living, object);
+            let place = *places.entry((object.kind, name)).or_insert_with(|| {
+                classes.push(Class {
+                    class: String::from_utf8_lossy(name).into_owned(),
+                    objects: 0,
+                    bytes: 0,
+                    retained: 0,
+                });
+                classes.len() as u32 - 1
+            });
+            class_of_object.push(place);
+            let class = &mut classes[place as usize];
+            class.objects += 1;
+            class.bytes += object.bytes;
             objects += 1;
             bytes += object.bytes;
         }
-        let mut classes: Vec<Class> = sums
-            .into_iter()
-            .map(|((_, name), (objects, bytes))| Class {
-                class: String::from_utf8_lossy(name).into_owned(),
-                objects,
-                bytes,
-            })
-            .collect();
+        let class_of_number = |number: usize| {
+            let place = class_of_object[number];
+            (place != NONE).then_some(place as usize)
+        };
+        let retained = dominators.retained_by_class(classes.len(), class_of_number);
+        for (class, retained) in classes.iter_mut().zip(retained) {
+            class.retained = retained;
+        }
         classes.sort_by(|a, b| {
             let rank = |class: &Class| (Reverse(class.bytes), Reverse(class.objects));
             rank(a).cmp(&rank(b)).then_with(|| a.class.cmp(&b.class))
@@ -124,7 +142,12 @@ mod tests {
             dead_bytes: 1024,
         };
         graph.take(end).expect("there is a place");
-        Summary::of(&graph.living(), Duration::from_micros(2500))
+        let living = graph.living();
+        Summary::of(
+            &living,
+            &Dominators::of(&living),
+            Duration::from_micros(2500),
+        )
     }
 
     #[test]
@@ -137,9 +160,17 @@ mod tests {
         let classes: Vec<_> = summary
             .classes
             .iter()
-            .map(|class| (class.class.as_str(), class.objects, class.bytes))
+            .map(|class| {
+                let name = class.class.as_str();
+                (name, class.objects, class.bytes, class.retained)
+            })
             .collect();
-        let expected = [("table", 2, 2048), ("(strings)", 2, 70), ("a\n*", 1, 70)];
+        // Each object refers to the next one.
+        let expected = [
+            ("table", 2, 2048, 2188),
+            ("(strings)", 2, 70, 140),
+            ("a\n*", 1, 70, 70),
+        ];
         assert_eq!(classes, expected);
         let garbage = Garbage {
             objects: 1,

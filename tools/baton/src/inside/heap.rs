@@ -3,7 +3,7 @@
 use super::started::{Start, Target};
 use super::{check_write, print, print_json, seconds};
 use baton_formats::heap::{Growth, Snapshot};
-use baton_lua::answers::heap::{HeapAnswer, Output};
+use baton_lua::answers::heap::{HeapAnswer, HeapSummary, Output};
 use baton_observe::client;
 use baton_observe::heap::graph::Graph;
 use baton_observe::heap::summary::Summary;
@@ -90,7 +90,7 @@ fn take(options: &HeapOptions) -> Result<(), String> {
     if let Some(output) = output {
         output.write(&living)?;
     }
-    let summary = Summary::of(&living, pause);
+    let summary = HeapSummary::of(&living, pause);
     match options.json {
         true => print_json(&summary)?,
         false => print(&table(&summary))?,
@@ -117,26 +117,62 @@ fn ask(program: &mut client::Connection) -> Result<(Graph, Duration), String> {
     answer.finish(&end?)
 }
 
-fn table(summary: &Summary) -> String {
-    let mut text = format!(
+fn table(summary: &HeapSummary) -> String {
+    let mut text = String::new();
+    write_classes(&mut text, &summary.sums);
+    if !summary.keepers.is_empty() {
+        // A string takes all that is written to it; here and below.
+        let _ = writeln!(
+            text,
+            "\n{:>WIDTH$}{:>WIDTH$}  what keeps most, and by which way it is reached",
+            "retained", "bytes"
+        );
+    }
+    for keeper in &summary.keepers {
+        let _ = writeln!(
+            text,
+            "{}{}  {}: {}",
+            size(keeper.retained),
+            size(keeper.bytes),
+            visible(&keeper.path),
+            visible(&keeper.class)
+        );
+    }
+    text
+}
+
+/// A size in a column.
+fn size(bytes: u64) -> String {
+    format!("{:>WIDTH$}", HumanBytes(bytes).to_string())
+}
+
+fn visible(name: &str) -> String {
+    name.replace(char::is_control, "\u{fffd}")
+}
+
+fn write_classes(text: &mut String, summary: &Summary) {
+    // As above.
+    let _ = writeln!(
+        text,
         "heap: {} in {} objects; {} in {} objects are garbage\nthe program stood still for \
-         {:.1} ms\n{:>WIDTH$}{:>WIDTH$}  class\n",
+         {:.1} ms\n{:>WIDTH$}{:>WIDTH$}{:>WIDTH$}  class",
         HumanBytes(summary.bytes),
         summary.objects,
         HumanBytes(summary.garbage.bytes),
         summary.garbage.objects,
         summary.pause * 1000.0,
+        "retained",
         "bytes",
         "objects",
     );
     for class in summary.classes.iter().take(MOST_CLASSES) {
-        let bytes = HumanBytes(class.bytes).to_string();
-        // A string takes all that is written to it; here and below.
         let _ = writeln!(
             text,
-            "{bytes:>WIDTH$}{:>WIDTH$}  {}",
+            "{}{}{:>WIDTH$}  {}",
+            size(class.retained),
+            size(class.bytes),
             class.objects,
-            class.class.replace(char::is_control, "\u{fffd}")
+            visible(&class.class)
         );
     }
     if let Some(more) = summary.classes.len().checked_sub(MOST_CLASSES + 1) {
@@ -145,12 +181,12 @@ fn table(summary: &Summary) -> String {
             .fold((0, 0), |sums, class| {
                 (sums.0 + class.objects, sums.1 + class.bytes)
             });
-        let bytes = HumanBytes(bytes).to_string();
         let _ = writeln!(
             text,
-            "{bytes:>WIDTH$}{objects:>WIDTH$}  {} more classes",
+            "{:>WIDTH$}{}{objects:>WIDTH$}  {} more classes",
+            "",
+            size(bytes),
             more + 1
         );
     }
-    text
 }

@@ -214,28 +214,11 @@ fn path(snapshot: &Snapshot, paths: &Paths, to: usize) -> Vec<Step> {
             .expect("a path follows the edges of its objects");
         here = edge.to;
         Step {
-            by: reference(&snapshot.kind_of_edge(number)),
+            by: snapshot.kind_of_edge(number).shown(),
             to: class_name(snapshot.class(here)),
         }
     });
     steps.collect()
-}
-
-/// A reference in the guest's manner.
-fn reference(kind: &EdgeKind) -> String {
-    match kind {
-        EdgeKind::Property(name) if is_identifier(name) => format!(".{name}"),
-        EdgeKind::Property(name) => format!("[{name:?}]"),
-        EdgeKind::Element(index) => format!("[{index}]"),
-        EdgeKind::Context(name) => format!("<variable {name}>"),
-        EdgeKind::Internal(name) | EdgeKind::Weak(name) => format!("<{name}>"),
-        EdgeKind::Hidden(index) => format!("<#{index}>"),
-    }
-}
-
-fn is_identifier(name: &str) -> bool {
-    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_word)
 }
 
 /// A growth with its sign.
@@ -494,7 +477,7 @@ heap: 442 B in 7 objects, then 98.1 KiB in 1007 objects
             (EdgeKind::Internal("metatable".to_owned()), "<metatable>"),
             (EdgeKind::Hidden(3), "<#3>"),
         ] {
-            assert_eq!(reference(&kind), expected);
+            assert_eq!(kind.shown(), expected);
         }
     }
 }
