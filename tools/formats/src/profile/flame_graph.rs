@@ -1,11 +1,15 @@
 //! A flame graph: an SVG that needs no other file.
 //!
 //! Each box is a function; its width is what was measured while it was on the stack, and the boxes
-//! above it are what it called. A browser shows details under the mouse, and zooms into a box on a
-//! click. Names are in text only, never in the script.
+//! above it are what it called. In a browser a script fits the picture to the window, shows details,
+//! zooms into a box, and finds functions by their names, with the mouse and with keys. Elsewhere it
+//! is a picture of a fixed shape. Names are in text only, never in the script.
+//!
+//! Rejected, such as the crate `inferno`: docs/adr/0048.
 
 mod tree;
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use super::merged::{Merged, Place};
@@ -14,19 +18,22 @@ use crate::{quantity, text};
 use tree::{FlameBox, Layout};
 
 const STYLE: &str = include_str!("flame_graph/style.css");
-const SCRIPT: &str = include_str!("flame_graph/zoom.js");
+const SCRIPT: &str = include_str!("flame_graph/script.js");
 
-/// The width of the picture in pixels, and its empty border.
+/// The width of the picture in pixels, where no script fits it, and its empty border.
 const WIDTH: f64 = 1200.0;
 const BORDER: f64 = 10.0;
 
 /// The height of a row of boxes, of the heading above, and of the line of details below.
 const ROW: usize = 18;
-const HEADING: usize = 58;
+const HEADING: usize = 78;
 const DETAILS: usize = 30;
 
 /// The width of a character in a box. The script gets it, too.
 const CHARACTER: f64 = 7.2;
+
+/// The maximal number of lines of a function that its box names.
+const LINES: usize = 5;
 
 /// The number of shades for each kind of box, as the style sheet has them.
 const SHADES: u32 = 6;
@@ -74,13 +81,13 @@ fn begin(svg: &mut String, profile: &Profile, layout: &Layout, height: usize) {
         format_args!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
              <svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             width=\"{WIDTH}\" height=\"{height}\" role=\"img\" data-left=\"{BORDER}\" \
-             data-span=\"{}\" data-character=\"{CHARACTER}\">\n\
+             width=\"{WIDTH}\" height=\"{height}\" role=\"img\" data-width=\"{WIDTH}\" data-left=\"{BORDER}\" \
+             data-character=\"{CHARACTER}\">\n\
              <title>{heading}</title>\n<style>\n{STYLE}</style>\n\
              <rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n\
              <text class=\"heading\" x=\"{BORDER}\" y=\"24\">{heading}</text>\n\
-             <text class=\"note\" x=\"{BORDER}\" y=\"44\">{}</text>\n<g class=\"boxes\">\n",
-            span(),
+             <text class=\"note\" x=\"{BORDER}\" y=\"44\">{}</text>\n\
+             <text class=\"search\" x=\"{BORDER}\" y=\"64\"></text>\n<g class=\"boxes\">\n",
             text::xml(&note(profile, layout)),
         ),
     );
@@ -98,7 +105,6 @@ fn note(profile: &Profile, layout: &Layout) -> String {
         note.push_str(" over ");
         note.push_str(&quantity::time(profile.duration_nanos()));
     }
-    note.push_str("; click a box to enlarge it, Escape to see all");
     if layout.left_out > 0 {
         let left_out = layout.left_out;
         push(
@@ -111,13 +117,25 @@ fn note(profile: &Profile, layout: &Layout) -> String {
 
 /// What a tooltip says of a box, after its name.
 fn details(profile: &Profile, flame_box: &FlameBox) -> String {
-    format!(
+    let mut details = format!(
         "{}, {}, {} {}",
         profile.measure.unit().shown(flame_box.value),
         quantity::percent(flame_box.value, profile.total()),
         flame_box.count,
         profile.measure.counted()
-    )
+    );
+    let mut lines: Vec<(u32, u64)> = flame_box.lines.clone().into_iter().collect();
+    lines.sort_by_key(|&(line, value)| (Reverse(value), line));
+    for (number, &(line, value)) in lines.iter().take(LINES).enumerate() {
+        details.push_str(if number == 0 { "\n" } else { ", " });
+        let share = quantity::percent(value, profile.total());
+        push(&mut details, format_args!("line {line}: {share}"));
+    }
+    if lines.len() > LINES {
+        let more = lines.len() - LINES;
+        push(&mut details, format_args!(", {more} more"));
+    }
+    details
 }
 
 fn draw_box(
@@ -247,13 +265,33 @@ mod checks {
         for expected in [
             "<title>Waits of a.lua</title>",
             "<title>all\n1.00 µs, 100.0 %, 4 samples</title>",
-            "<title>serve (a.lua:1)\n1.00 µs, 100.0 %, 4 samples</title>",
+            "<title>serve (a.lua:1)\n1.00 µs, 100.0 %, 4 samples\nline 3: 100.0 %</title>",
             "<title>lock [C]\n750 ns, 75.0 %, 3 samples</title>",
             "<title>waits for mutex &lt;m&gt;, held by p\n750 ns, 75.0 %, 3 samples</title>",
         ] {
             assert!(svg.contains(expected), "{expected}\n{svg}");
         }
         assert_eq!(svg.matches("<g class=\"box ").count(), 4);
+    }
+
+    #[test]
+    fn a_box_names_the_lines_that_cost_most() {
+        let mut profile = Profile::new(Measure::CpuTime, "a.lua");
+        for (line, value) in [
+            (11, 100),
+            (12, 300),
+            (13, 50),
+            (14, 50),
+            (15, 20),
+            (16, 480),
+        ] {
+            let stack = profile.stack([Frame::lua("f", "a.lua", line).beginning_at(10)]);
+            profile.add(stack, value, 1, Labels::default());
+        }
+        let lines = "line 16: 48.0 %, line 12: 30.0 %, line 11: 10.0 %, line 13: 5.0 %, \
+                     line 14: 5.0 %, 1 more</title>";
+        let svg = drawn(&profile);
+        assert!(svg.contains(lines), "{svg}");
     }
 
     #[test]

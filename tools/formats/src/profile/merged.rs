@@ -1,7 +1,7 @@
 //! Stacks of functions, without the lines at which they were, and without processes. The formats
 //! that show functions begin here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Frame, FrameKind, Measure, Profile, Sample};
 use crate::interned::Interned;
@@ -120,11 +120,16 @@ impl Place {
     }
 }
 
+/// What was measured by line.
+pub(super) type Lines = BTreeMap<u32, u64>;
+
 /// What was measured at one stack of places.
 #[derive(Debug, Clone)]
 pub(super) struct Path {
     /// Numbers of places, the outermost first. Never empty.
     pub(super) places: Vec<u32>,
+    /// For each place, what was measured at which of its lines.
+    pub(super) lines: Vec<Lines>,
     pub(super) value: u64,
     pub(super) count: u64,
 }
@@ -165,6 +170,7 @@ impl Merged {
             let at = *known.entry(path.clone()).or_insert(next);
             if at == next {
                 paths.push(Path {
+                    lines: vec![Lines::new(); path.len()],
                     places: path,
                     value: 0,
                     count: 0,
@@ -172,6 +178,13 @@ impl Merged {
             }
             paths[at].value = paths[at].value.saturating_add(sample.value);
             paths[at].count = paths[at].count.saturating_add(sample.count);
+            let frames = profile.frames(sample.stack).rev();
+            for (lines, frame) in paths[at].lines.iter_mut().zip(frames) {
+                if frame.line != 0 {
+                    let value = lines.entry(frame.line).or_default();
+                    *value = value.saturating_add(sample.value);
+                }
+            }
         }
         Self { places, paths }
     }
@@ -193,6 +206,7 @@ mod checks {
         let merged = Merged::of(&profile);
         assert_eq!(merged.paths.len(), 1);
         assert_eq!((merged.paths[0].value, merged.paths[0].count), (30, 3));
+        assert_eq!(merged.paths[0].lines, [Lines::from([(2, 20), (3, 10)])]);
         assert_eq!(merged.places.get(0).label(), "f (a.lua:1)");
     }
 

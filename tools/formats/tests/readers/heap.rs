@@ -26,7 +26,7 @@ fn loaded(heap: &Heap) -> io::Result<Option<Value>> {
     }
     let file = file(".heapsnapshot", &writer.finish()?);
     let what = "heap snapshots, by the loader of Chrome's DevTools";
-    Ok(node(what, "heap.mjs", file.path()).map(|text| crate::json(&text)))
+    Ok(node(what, "heap.mjs", file.path(), &[]).map(|text| crate::json(&text)))
 }
 
 fn root(edges: Vec<(EdgeKind, usize)>) -> (Node, Vec<(EdgeKind, usize)>) {

@@ -64,16 +64,17 @@ fn python(what: &str, script: &str, arguments: &[&Path]) -> Option<String> {
     Some(output(&mut command))
 }
 
-/// Runs node with these arguments; the first one after it is the directory with its modules. As
-/// for [`python`], there may be none.
-fn node(what: &str, script: &str, file: &Path) -> Option<String> {
+/// Runs a script in JavaScript of this directory. Its first argument is the directory with node's
+/// modules. As for [`python`], there may be none.
+fn node(what: &str, script: &str, file: &Path, more: &[&str]) -> Option<String> {
     let directory = readers().join("node");
     installed(&directory, include_str!("package-lock.json"), what)?;
     let mut command = Command::new("node");
     command
         .arg(scripts().join(script))
         .arg(&directory)
-        .arg(file);
+        .arg(file)
+        .args(more);
     Some(output(&mut command))
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::profile::merged::Merged;
+use crate::profile::merged::{Lines, Merged};
 
 /// The narrowest box that is drawn, as a part of the whole. It can be seen after a zoom.
 const NARROWEST: f64 = 1.0 / 20_000.0;
@@ -27,6 +27,8 @@ pub(super) struct FlameBox {
     /// What was measured in it.
     pub(super) value: u64,
     pub(super) count: u64,
+    /// What was measured by line of its function.
+    pub(super) lines: Lines,
 }
 
 /// All boxes that are drawn.
@@ -46,6 +48,7 @@ struct Branch {
     place: Option<u32>,
     value: u64,
     count: u64,
+    lines: Lines,
     children: Vec<usize>,
 }
 
@@ -57,6 +60,7 @@ impl Layout {
         let mut boxes = Vec::new();
         let mut pending = vec![(0, 0, 0.0)];
         while let Some((at, depth, left)) = pending.pop() {
+            let lines = std::mem::take(&mut nodes[at].lines);
             let node = &nodes[at];
             let width = match node.place {
                 Some(_) => share(node.value, nodes[0].value),
@@ -69,6 +73,7 @@ impl Layout {
                 width,
                 value: node.value,
                 count: node.count,
+                lines,
             });
             let mut children = std::mem::take(&mut nodes[at].children);
             children.sort_by_key(|&child| {
@@ -110,7 +115,7 @@ fn grown(merged: &Merged) -> (Vec<Branch>, usize) {
     for path in &merged.paths {
         let mut at = 0;
         count(&mut nodes[at], path.value, path.count);
-        for &place in path.places.iter().take(DEPTH) {
+        for (&place, lines) in path.places.iter().zip(&path.lines).take(DEPTH) {
             let next = nodes.len();
             let child = *known.entry((at, place)).or_insert(next);
             if child == next {
@@ -122,6 +127,10 @@ fn grown(merged: &Merged) -> (Vec<Branch>, usize) {
             }
             at = child;
             count(&mut nodes[at], path.value, path.count);
+            for (&line, &value) in lines {
+                let sum = nodes[at].lines.entry(line).or_default();
+                *sum = sum.saturating_add(value);
+            }
         }
         too_deep += path.places.len().saturating_sub(DEPTH);
     }
