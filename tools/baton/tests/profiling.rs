@@ -90,6 +90,37 @@ fn known_shares_are_found_within_two_points() {
     }
 }
 
+/// The collector cannot be interrupted. Its time is not that of the line that allocates.
+#[test]
+fn the_collectors_time_is_a_frame_of_its_own() {
+    let program = ready(
+        "local kept = {}
+         for i = 1, 20000 do kept[i] = { i } end
+         local function collect() collectgarbage() return kept end
+         setmetatable(kept, { __gc = function() end })
+         print 'ready'
+         io.stdout:flush()
+         while true do collect() end",
+    );
+    let outcome = profile(&program, &["-r", "499", "-d", "1", "--json"]);
+    program.signal_until_it_ends("KILL");
+    outcome.succeeds();
+    let summary: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert!(share(&summary, "collect") > 90.0, "{summary:#}");
+    assert!(share(&summary, "(garbage collector)") > 80.0, "{summary:#}");
+}
+
+#[test]
+fn a_program_without_garbage_has_no_collector_in_its_profile() {
+    let program = ready("print 'ready' io.stdout:flush() while true do end");
+    let outcome = profile(&program, &["-d", "0.5", "--json"]);
+    program.signal_until_it_ends("KILL");
+    assert!(
+        !outcome.succeeds().stdout.contains("collector"),
+        "{outcome}"
+    );
+}
+
 #[test]
 fn a_program_that_waits_uses_next_to_nothing() {
     let program = ready("print 'ready' io.stdout:flush() process.sleep(3600)");

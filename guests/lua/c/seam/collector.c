@@ -367,11 +367,14 @@ LUAI_FUNC int baton_finalizer_pcall(
   object = process->object;
   object_of = process->object_of;
   baton_lua_use_begins(&interrupted, process, baton_lua_object_of_running_call(process, L));
+  /* The finalizer is no work of the collector's, and others may run meanwhile. */
+  if (process->collection != NULL) baton_trace_garbage(process->vm->executor, 0);
   baton_lua_begin_hold(process, &mark, BATON_MARK_FINALIZER);
   began = baton_now();
   status = luaD_pcall(L, func, u, oldtop, ef);
   if (process->collection != NULL) process->collection->in_finalizers += baton_now() - began;
   baton_lua_end_hold(process);
+  if (process->collection != NULL) baton_trace_garbage(process->vm->executor, 1);
   baton_lua_use_ends(&interrupted);
   process->object = object;
   process->object_of = object_of;

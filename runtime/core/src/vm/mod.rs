@@ -351,6 +351,8 @@ pub struct Vm {
     home_waits: AtomicBool,
     /// Why switches leave the fast path; see [`slow_reason`].
     slow_reasons: AtomicU8,
+    /// Whether the guest's collector works.
+    collecting: ext::collecting::Collecting,
     /// Whether some process may have foreign frames on a thread (`lock/kept.rs`). The owner's.
     may_be_pinned: AtomicBool,
     /// Whether foreign calls may be retaken now.
@@ -451,6 +453,7 @@ impl Vm {
             requests: AtomicU32::new(0),
             home_waits: AtomicBool::new(false),
             slow_reasons: AtomicU8::new(0),
+            collecting: ext::collecting::Collecting::default(),
             may_be_pinned: AtomicBool::new(false),
             retaking: AtomicBool::new(true),
             fork_waits: AtomicBool::new(false),

@@ -3,7 +3,8 @@
 //! At each tick the running process is looked at: beside its foreign call, or at its next
 //! instruction. What it is found doing gets the processor time that its thread has used since the
 //! last sample. So a process that waits in a call gets next to nothing, and a look that comes late,
-//! as the collector or a library function could not be interrupted, gets the time until then.
+//! as the collector or a library function could not be interrupted, gets the time until then. If
+//! the collector worked at the tick, it is a frame of the sample.
 //!
 //! The answer is taken at the next tick, so the owner need not wake the thread that samples.
 
@@ -23,6 +24,9 @@ pub(super) struct CpuSampler {
     counted: HashMap<i32, Duration>,
     last: Instant,
     begun: Option<BegunLook<SeenFrom<Option<Running>>>>,
+    /// Whether the collector worked when the look was begun. It cannot be interrupted, so the look
+    /// finds what goes on afterwards.
+    collected: bool,
     nearby: Nearby,
     /// Memory for the next place.
     room: Place,
@@ -42,6 +46,7 @@ impl CpuSampler {
             counted: vm.owner_cpu_time().into_iter().collect(),
             last: Instant::now(),
             begun: None,
+            collected: false,
             nearby: Nearby::default(),
             room: Place::default(),
         }
@@ -50,7 +55,12 @@ impl CpuSampler {
     /// The place, and the nanoseconds that its thread has used and that no sample has got. If the
     /// system does not tell, all of the time since the last sample counts.
     fn count(&mut self, seen: SeenFrom<Option<Running>>) -> Option<(Place, u64)> {
-        let Running { place, thread, at } = self.nearby.follow(seen)?;
+        let Running {
+            mut place,
+            thread,
+            at,
+        } = self.nearby.follow(seen)?;
+        place.collects = self.collected;
         let found = place.clone(); // which has no more memory than it needs
         self.room = place;
         let passed = at - std::mem::replace(&mut self.last, at);
@@ -77,6 +87,7 @@ impl Sampler for CpuSampler {
             samples.extend(self.count(seen));
         }
         if !vm.is_idle() {
+            self.collected = vm.is_collecting();
             let mut room = std::mem::take(&mut self.room);
             room.make_room();
             let look = |view: &mut View<'_>| running(view, room);

@@ -36,6 +36,9 @@ use std::time::{Duration, Instant};
 /// The longest time in which no sample can be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The name of the frame for Lua's collector.
+const COLLECTOR: &str = "(garbage collector)";
+
 /// The maximal number of frames of a sample.
 const MOST_FRAMES: c_int = 128;
 
@@ -78,6 +81,8 @@ struct Place {
     process: String,
     /// Its frames, the innermost first.
     frames: PackedFrames,
+    /// Whether Lua's collector worked for it.
+    collects: bool,
     /// What it waits for, and who holds that; empty if it does not wait.
     object: String,
     holder: String,
@@ -90,8 +95,25 @@ impl Place {
         self.process.clear();
         self.process.reserve(MOST_OF_TITLE);
         self.frames.make_room();
+        self.collects = false;
         self.object.clear();
         self.holder.clear();
+    }
+}
+
+impl Place {
+    /// Its frames, the innermost first.
+    fn stack(&self) -> Vec<Frame> {
+        let mut frames = self.frames.unpack();
+        if self.collects {
+            let collector = Frame {
+                source: "[C]".to_owned(),
+                name: COLLECTOR.to_owned(),
+                ..Frame::default()
+            };
+            frames.insert(0, collector);
+        }
+        frames
     }
 }
 
@@ -252,7 +274,7 @@ fn sample_allocations(
 /// Sends the samples so far, and forgets them.
 fn send(seen: &mut Seen, part: Part<'_>) -> Result<(), String> {
     let all: Vec<(Place, (u64, u64))> = seen.drain().collect();
-    let mut stacks: Vec<Vec<Frame>> = all.iter().map(|(place, _)| place.frames.unpack()).collect();
+    let mut stacks: Vec<Vec<Frame>> = all.iter().map(|(place, _)| place.stack()).collect();
     symbols::resolve(&mut stacks.iter_mut().flatten().collect::<Vec<_>>());
     let with_frames = all.iter().zip(&stacks);
     let samples: Vec<Sample<'_>> = with_frames

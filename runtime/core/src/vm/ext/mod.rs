@@ -2,6 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `collecting.rs` | whether the guest's collector works |
 //! | `hooks.rs` | scheduler hooks and switch hooks that the guest's users write |
 //! | `simulation.rs` | runs that the same seed repeats |
 //! | `turnstile.rs`, `turnstile/` | several VMs in such a run: one goes on at a time |
@@ -13,6 +14,7 @@
 //! | `tracing.rs` | notes what happens, for traces |
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
 
+pub(super) mod collecting;
 pub(super) mod fork;
 pub(super) mod halting;
 pub(super) mod hooks;

@@ -396,9 +396,11 @@ impl Inside<'_> {
         });
     }
 
-    /// Notes that the running process begins to collect garbage, or ends that. For the guest.
+    /// Notes that the running process begins to collect garbage, or ends that, also for a finalizer.
+    /// For the guest.
     #[inline]
     pub fn trace_garbage(&self, begins: bool) {
+        self.collecting.set(begins);
         // Relaxed: the owner's own.
         if self.slow_reasons.load(Ordering::Relaxed) & slow_reason::TRACED == 0 {
             return;
