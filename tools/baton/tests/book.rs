@@ -68,6 +68,7 @@ pages! {
     reference_process = "reference-process.md",
     reference_ffi = "reference-ffi.md",
     reference_inspect = "reference-inspect.md",
+    reference_json = "reference-json.md",
     reference_cluster = "reference-cluster.md",
     reference_vm = "reference-vm.md",
     reference_header = "reference-header.md",

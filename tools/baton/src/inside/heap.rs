@@ -60,7 +60,7 @@ pub(super) fn run(options: &HeapOptions) -> Result<(), String> {
 fn diff(before: &Path, after: &Path, json: bool) -> Result<(), String> {
     let growth = Growth::between(&read(before)?, &read(after)?, MOST_CLASSES);
     match json {
-        true => print_json(&growth),
+        true => print_json("baton.heap-diff", &growth),
         false => print(&growth.to_string()),
     }
 }
@@ -92,7 +92,7 @@ fn take(options: &HeapOptions) -> Result<(), String> {
     }
     let summary = HeapSummary::of(&living, pause);
     match options.json {
-        true => print_json(&summary)?,
+        true => print_json("baton.heap", &summary)?,
         false => print(&table(&summary))?,
     }
     target.finish()

@@ -23,7 +23,7 @@ pub(super) fn run(options: &MetricsOptions) -> Result<(), String> {
         false => TextFormat::Prometheus,
     };
     match options.once.json {
-        true => print_json(&answer)?,
+        true => print_json("baton.metrics", &answer)?,
         false => print(&text(&answer, format)?)?,
     }
     target.finish()

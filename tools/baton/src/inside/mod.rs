@@ -210,7 +210,37 @@ fn print(text: &str) -> Result<(), String> {
     }
 }
 
-fn print_json(value: &impl serde::Serialize) -> Result<(), String> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
-    print(&(text + "\n"))
+/// The version of what `--json` writes. It grows if a field is taken away or means something else;
+/// new fields may come at any time.
+const JSON_VERSION: u32 = 1;
+
+/// What `--json` writes: an object that says what it is. The book has a page with all fields.
+#[derive(serde::Serialize)]
+struct Document<'a, T> {
+    format: &'a str,
+    version: u32,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+impl<'a, T: serde::Serialize> Document<'a, T> {
+    fn of(format: &'a str, content: &'a T) -> Document<'a, T> {
+        Document {
+            format,
+            version: JSON_VERSION,
+            content,
+        }
+    }
+}
+
+/// Writes an object of this format on one line.
+fn print_line(format: &str, content: &impl serde::Serialize) -> Result<(), String> {
+    let text = serde_json::to_string(&Document::of(format, content));
+    print(&(text.map_err(|error| error.to_string())? + "\n"))
+}
+
+/// Writes an object of this format, such as `baton.stacks`.
+fn print_json(format: &str, content: &impl serde::Serialize) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(&Document::of(format, content));
+    print(&(text.map_err(|error| error.to_string())? + "\n"))
 }

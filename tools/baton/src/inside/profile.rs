@@ -86,7 +86,7 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
     }
     let summary = profile.summary();
     match options.json {
-        true => print_json(&summary)?,
+        true => print_json("baton.profile", &summary)?,
         false => print(&summary.top(MOST_FUNCTIONS).to_string())?,
     }
     ended

@@ -31,13 +31,16 @@ pub(super) fn run(options: &SetOptions) -> Result<(), String> {
     let (Some(name), Some(value)) = (&options.name, &options.value) else {
         let all = program.ask("parameters", Value::Null, no_parts)?;
         return match options.json {
-            true => print_json(&all),
+            true => print_json("baton.set", &json!({ "parameters": all })),
             false => print(&table(&all)),
         };
     };
     let set = program.ask("set", json!({ "name": name, "value": value }), no_parts)?;
     if options.json {
-        return print_json(&set);
+        return print_json(
+            "baton.set",
+            &json!({ "parameters": { name.as_str(): set["value"] } }),
+        );
     }
     let new = set.get("value").and_then(Value::as_str).unwrap_or(value);
     print(&format!("{name} = {new}\n"))

@@ -41,8 +41,8 @@ fn show(options: &StacksOptions, program: &mut Connection) -> Result<(), String>
     }
     if options.once.json {
         return match options.group {
-            true => print_json(&json!({ "groups": group(&processes) })),
-            false => print_json(&json!({ "processes": processes })),
+            true => print_json("baton.stacks", &json!({ "groups": group(&processes) })),
+            false => print_json("baton.stacks", &json!({ "processes": processes })),
         };
     }
     let mut text = String::new();
@@ -61,7 +61,7 @@ fn show(options: &StacksOptions, program: &mut Connection) -> Result<(), String>
 
 fn print_held(options: &StacksOptions, what: &str) -> Result<(), String> {
     if options.once.json {
-        return print_json(&json!({ "held": what }));
+        return print_json("baton.stacks", &json!({ "held": what }));
     }
     print(&format!("held: {what}\n"))
 }

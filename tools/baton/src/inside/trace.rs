@@ -93,7 +93,10 @@ pub(super) fn run(options: &TraceOptions) -> Result<(), String> {
     let summary: Summary =
         serde_json::from_value(summary).map_err(|error| format!("a wrong answer: {error}"))?;
     match options.json {
-        true => print_json(&json!({ "file": options.output, "summary": summary }))?,
+        true => print_json(
+            "baton.trace",
+            &json!({ "file": options.output, "summary": summary }),
+        )?,
         false => print(&format!("{}: {summary}", options.output.display()))?,
     }
     ended

@@ -29,7 +29,7 @@ mod terminal;
 mod units;
 
 use super::started::{Start, Target};
-use super::{check_write, print};
+use super::{check_write, print, print_line};
 use answer::{Answer, Rates};
 use clap::Args;
 use clap::builder::TypedValueParser;
@@ -178,7 +178,7 @@ fn print_answer(
             "retakes": rates.retakes,
             "preemptions": rates.preemptions,
         });
-        return print(&format!("{answer}\n"));
+        return print_line("baton.top", &answer);
     }
     if now.kept_inside {
         return print_held(options, now.why.as_deref().unwrap_or(KEPT));
@@ -188,7 +188,7 @@ fn print_answer(
 
 fn print_held(options: &TopOptions, what: &str) -> Result<(), String> {
     match options.json {
-        true => print(&format!("{}\n", json!({ "held": what }))),
+        true => print_line("baton.top", &json!({ "held": what })),
         false => print(&format!("held: {what}\n")),
     }
 }
