@@ -402,8 +402,8 @@ impl Running {
                 PATIENCE.as_secs(),
                 match is_pending(pid, Signal::QUIT) {
                     true =>
-                        "The signal SIGQUIT has not reached it: its threads are frozen, are in system \
-                         calls that cannot be interrupted, or block the signal",
+                        "The signal SIGQUIT has not reached it: its threads are frozen, are in \
+                         system calls that cannot be interrupted, or block the signal",
                     false =>
                         "It has received the signal SIGQUIT. Perhaps it is in a call that cannot \
                          be interrupted: try again. Perhaps it is of an old version that cannot \

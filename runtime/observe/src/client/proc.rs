@@ -127,6 +127,7 @@ pub(super) fn value_of(environment: &[u8], name: &str) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Child, Command};
 
     #[test]
     fn a_variable_is_found_by_its_whole_name() {
@@ -150,5 +151,48 @@ mod tests {
 ";
         let found: Vec<_> = loaded(maps).collect();
         assert_eq!(found, ["/bin/emulated", "/lib/native"]);
+    }
+
+    /// A child that can be stopped. It is killed when this is dropped.
+    struct Sleeping(Child);
+
+    impl Sleeping {
+        fn start() -> Sleeping {
+            let child = Command::new("sleep").arg("60").spawn();
+            Sleeping(child.expect("it starts"))
+        }
+
+        fn signal(&self, signal: Signal) {
+            let pid = Pid::from_child(&self.0);
+            rustix::process::kill_process(pid, signal).expect("it lives");
+        }
+    }
+
+    impl Drop for Sleeping {
+        fn drop(&mut self) {
+            self.0.kill().expect("it can be killed");
+            self.0.wait().expect("it ends");
+        }
+    }
+
+    #[test]
+    fn a_signal_that_no_thread_has_taken_is_pending() {
+        let child = Sleeping::start();
+        child.signal(Signal::STOP);
+        assert!(!is_pending(child.0.id(), Signal::QUIT));
+        child.signal(Signal::QUIT);
+        assert!(is_pending(child.0.id(), Signal::QUIT));
+    }
+
+    #[test]
+    fn a_process_that_is_not_shown_is_told_apart_from_none() {
+        let child = Sleeping::start();
+        let pid = child.0.id();
+        assert!(!is_gone(pid));
+        assert!(why_not_shown(pid).contains("which exists"));
+        drop(child);
+        assert!(is_gone(pid));
+        assert_eq!(why_not_shown(pid), format!("there is no process {pid}"));
+        assert!(is_gone(0) && is_gone(u32::MAX));
     }
 }

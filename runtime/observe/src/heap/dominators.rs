@@ -54,8 +54,8 @@ impl Dominators {
         self.retained[number]
     }
 
-    /// The objects that retain at least so many bytes, those with most first. Of objects behind each
-    /// other that retain nearly the same, as in a list, only the first ones.
+    /// The objects that retain at least so many bytes, those with most first. Of objects behind
+    /// each other that retain nearly the same, as in a list, only the first ones.
     pub fn largest(&self, least: u64, is_counted: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut alike = vec![0_u8; self.order.len()];
         let mut largest = Vec::new();

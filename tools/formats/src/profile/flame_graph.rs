@@ -1,9 +1,9 @@
 //! A flame graph: an SVG that needs no other file.
 //!
 //! Each box is a function; its width is what was measured while it was on the stack, and the boxes
-//! above it are what it called. In a browser a script fits the picture to the window, shows details,
-//! zooms into a box, and finds functions by their names, with the mouse and with keys. Elsewhere it
-//! is a picture of a fixed shape. Names are in text only, never in the script.
+//! above it are what it called. In a browser a script fits the picture to the window, shows
+//! details, zooms into a box, and finds functions by their names, with the mouse and with keys.
+//! Elsewhere it is a picture of a fixed shape. Names are in text only, never in the script.
 //!
 //! Rejected, such as the crate `inferno`: docs/adr/0048.
 
@@ -81,8 +81,8 @@ fn begin(svg: &mut String, profile: &Profile, layout: &Layout, height: usize) {
         format_args!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
              <svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             width=\"{WIDTH}\" height=\"{height}\" role=\"img\" data-width=\"{WIDTH}\" data-left=\"{BORDER}\" \
-             data-character=\"{CHARACTER}\">\n\
+             width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
+             data-width=\"{WIDTH}\" data-left=\"{BORDER}\" data-character=\"{CHARACTER}\">\n\
              <title>{heading}</title>\n<style>\n{STYLE}</style>\n\
              <rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n\
              <text class=\"heading\" x=\"{BORDER}\" y=\"24\">{heading}</text>\n\

@@ -396,8 +396,8 @@ impl Inside<'_> {
         });
     }
 
-    /// Notes that the running process begins to collect garbage, or ends that, also for a finalizer.
-    /// For the guest.
+    /// Notes that the running process begins to collect garbage, or ends that; also while a
+    /// finalizer runs. For the guest.
     #[inline]
     pub fn trace_garbage(&self, begins: bool) {
         self.collecting.set(begins);
