@@ -28,9 +28,9 @@ fn tab_completes_methods_and_fields_of_userdata() {
         ("p.dae", "p.daemon"),
         ("p.na", "p.name"),
         ("c:rec", "c:receive"),
-        ("s:rel", "s:release"),
+        ("s:si", "s:signal"),
         ("process.params.fli", "process.params.flight"),
-        ("io.stdout:se", "io.stdout:se"),
+        ("io.stdout:setv", "io.stdout:setvbuf"),
     ] {
         prompt.press(&format!("{typed}\t"));
         prompt.wait_until(completed, |text| {

@@ -6,10 +6,10 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::NodeKind;
 use super::paths::Paths;
 use super::reader::{ClassKey, Snapshot};
 use super::shapes::Shapes;
-use super::{EdgeKind, NodeKind};
 use crate::{quantity, text};
 
 /// The largest number of characters of a name in a table.
@@ -283,7 +283,7 @@ impl fmt::Display for Growth {
 #[cfg(test)]
 mod checks {
     use super::*;
-    use crate::heap::{Counts, Edge, Node, SnapshotWriter};
+    use crate::heap::{Counts, Edge, EdgeKind, Node, SnapshotWriter};
 
     /// Makes a snapshot: nodes with their edges, each as a kind and the place of its node.
     fn snapshot(nodes: &[(Node, Vec<(EdgeKind, usize)>)]) -> Snapshot {
