@@ -149,6 +149,7 @@ fn draw_box(
     let x = BORDER + flame_box.left * span();
     let width = flame_box.width * span();
     let y = height - DETAILS - (flame_box.depth + 1) * ROW;
+    let details: Vec<_> = details.lines().map(text::xml).collect();
     push(
         svg,
         format_args!(
@@ -160,7 +161,7 @@ fn draw_box(
             flame_box.width,
             flame_box.depth,
             text::xml(label),
-            text::xml(details),
+            details.join("\n"),
             ROW - 1,
             x + 4.0,
             y + 13,
