@@ -124,6 +124,7 @@ struct baton_lua_vm {
   struct baton_load *loads;    /* modules in the middle of loading (see modules/require.c) */
   struct ffi_vm *ffi;          /* baton.ffi, once it is loaded (see values/values.h) */
   void *ffi_state;             /* its types */
+  struct ffi_left *ffi_left;   /* libraries that are loaded at the end (see ffi/library.c) */
   /* calls with a timeout; made with the first one, and used until the program ends */
   const struct ffi_timed_calls *timed;
   int exit_status;             /* set by the main process */

@@ -104,6 +104,12 @@ impl Library {
         Ok(address)
     }
 
+    /// Frees what is known of the library, which stays loaded.
+    pub fn leave_loaded(mut self) {
+        drop(std::mem::take(&mut self.name));
+        std::mem::forget(self);
+    }
+
     /// The name under which the library was found.
     pub fn name(&self) -> &str {
         &self.name

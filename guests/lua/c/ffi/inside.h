@@ -144,6 +144,8 @@ void baton_ffi_refuse(struct ffi_callback *callback, const char *why);
 void baton_ffi_queue_call(struct ffi_incoming_call *incoming);
 
 /* library.c */
+/* Frees what is known of libraries that stay loaded after the end. No finalizer runs any more. */
+void baton_ffi_leave_libraries(struct baton_lua_vm *vm);
 void baton_ffi_push_program(lua_State *L, struct ffi_vm *vm);
 int baton_ffi_prepare_function(lua_State *L);
 

@@ -6,6 +6,7 @@
 */
 #include "ffi/inside.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct library {
@@ -91,10 +92,36 @@ static int library_newindex(lua_State *L) {
   return 0;
 }
 
+/* A library that is loaded at the end of its VM. */
+struct ffi_left {
+  struct ffi_left *next;
+  void *handle;
+};
+
+static void note_left(struct baton_lua_vm *vm, void *handle) {
+  struct ffi_left *left = handle != NULL ? malloc(sizeof *left) : NULL;
+  if (left == NULL) return;
+  left->handle = handle;
+  left->next = vm->ffi_left;
+  vm->ffi_left = left;
+}
+
+void baton_ffi_leave_libraries(struct baton_lua_vm *vm) {
+  while (vm->ffi_left != NULL) {
+    struct ffi_left *left = vm->ffi_left;
+    vm->ffi_left = left->next;
+    baton_ffi_library_leave_loaded(left->handle);
+    free(left);
+  }
+}
+
 static int library_gc(lua_State *L) {
   struct ffi_vm *vm = lua_touserdata(L, lua_upvalueindex(1));
   struct library *library = check_library(L, 1);
-  if (vm->vm->closing) return 0; /* later finalizers may call into it: it stays loaded */
+  if (vm->vm->closing) { /* later finalizers may call into it: it stays loaded */
+    note_left(vm->vm, library->handle);
+    return 0;
+  }
   if (library->handle != NULL) baton_ffi_library_close(library->handle);
   library->handle = NULL;
   return 0;

@@ -399,6 +399,7 @@ int baton_lua_open_ffi(lua_State *L) {
    kept of callbacks uses no types any more. */
 void baton_ffi_free_types(struct baton_lua_vm *vm) {
   if (!vm->closing || vm->outstanding > 0 || baton_ffi_is_calling(vm)) return;
+  baton_ffi_leave_libraries(vm);
   baton_ffi_free(vm->ffi_state);
   vm->ffi_state = NULL;
 }

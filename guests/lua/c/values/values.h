@@ -146,6 +146,7 @@ uint32_t baton_ffi_policy_retaken(uint64_t *policy, uint32_t skipped);
 void *baton_ffi_library_load(const char *name, size_t size, int global, char **message);
 void *baton_ffi_library_symbol(const void *library, const char *name, char **message);
 void baton_ffi_library_close(void *library);
+void baton_ffi_library_leave_loaded(void *library);
 
 /* One VM's ffi. A userdata in the registry, which is made first and so collected last. */
 struct ffi_vm {

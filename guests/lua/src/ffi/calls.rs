@@ -210,6 +210,17 @@ unsafe extern "C" fn baton_ffi_library_symbol(
     }
 }
 
+/// Frees what is known of a library. It stays loaded, as C may still use it.
+///
+/// # Safety
+/// `library` came from `baton_ffi_library_load`, and is not used any more.
+// SAFETY: the only definition of this symbol, with the signature of `c/values/values.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_ffi_library_leave_loaded(library: *mut Library) {
+    // SAFETY: the caller's condition.
+    unsafe { Box::from_raw(library) }.leave_loaded();
+}
+
 /// Closes a library. Nothing of it may be used any more.
 ///
 /// # Safety
