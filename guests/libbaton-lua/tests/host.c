@@ -126,8 +126,8 @@ static void calls(void) {
          "process.spawn(function() while true do process.sleep(0.001); count = count + 1 end end)\n"
          "process.sleep(0.02)\n"
          "assert(count > 0)");
-  expect(!handles_signal(SIGINT) && !handles_signal(SIGQUIT) && !handles_signal(SIGSEGV),
-      "only the preemption signal has a handler");
+  expect(!handles_signal(SIGINT) && !handles_signal(SIGQUIT),
+      "only the preemption signal and faults have handlers");
   expect(luaL_dostring(L, "process.yield() error 'on purpose'") != LUA_OK, "an error");
   expect(strstr(lua_tostring(L, -1), "on purpose") != NULL, "its message");
   lua_pop(L, 1);
@@ -502,6 +502,52 @@ static void blocked(void) {
   pthread_join(waiter, NULL);
 }
 
+static __attribute__((noinline)) int endless(volatile char *outer) {
+  volatile char frame[512];
+  if (outer != NULL && outer[0] != 0) return 0; /* never true */
+  frame[0] = 0;
+  return endless(frame) + frame[0];
+}
+
+static int use_up_stack(lua_State *L) {
+  lua_pushinteger(L, endless(NULL));
+  return 1;
+}
+
+/* A process of the program uses up its C stack. */
+static void overflows(void) {
+  lua_State *L = new_state();
+  lua_register(L, "use_up_stack", use_up_stack);
+  run(L, "require('baton.process').spawn({name = 'the digger'}, use_up_stack)");
+  loop_until(L, "never");
+}
+
+static void end_well(int signal) {
+  (void)signal;
+  if (write(STDOUT_FILENO, "done\n", 5) == 5) _exit(0);
+}
+
+/* The same in a program that handles faults itself. */
+static void handles_faults(void) {
+  struct sigaction own = {.sa_handler = end_well, .sa_flags = SA_ONSTACK}, now;
+  lua_State *L = new_state();
+  sigaction(SIGSEGV, &own, NULL);
+  sigaction(SIGBUS, &own, NULL);
+  run(L, "require 'baton.process'");
+  lua_close(L);
+  sigaction(SIGSEGV, NULL, &now);
+  expect(now.sa_handler == end_well, "the program's own handler");
+  overflows();
+}
+
+/* A fault of the program's own, which no stack is used up by. */
+static void fails(void) {
+  lua_State *L = new_state();
+  run(L, "require 'baton.process'");
+  expect(handles_signal(SIGSEGV) && handles_signal(SIGBUS), "handlers of faults");
+  raise(SIGSEGV);
+}
+
 /* }====================================================== */
 
 static const struct {
@@ -510,7 +556,8 @@ static const struct {
 } CASES[] = {{"plain", plain}, {"calls", calls}, {"loop", loop}, {"frames", frames},
     {"spawned_later", spawned_later}, {"closed", closed}, {"commands", commands},
     {"other_thread", other_thread}, {"two", two}, {"nested", nested}, {"replaced", replaced},
-    {"called_back", called_back}, {"blocked", blocked}};
+    {"called_back", called_back}, {"blocked", blocked}, {"overflows", overflows},
+    {"handles_faults", handles_faults}, {"fails", fails}};
 
 int main(int argc, char **argv) {
   size_t i;

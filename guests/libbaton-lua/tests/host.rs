@@ -73,3 +73,19 @@ fn the_program_calls_a_callback_from_its_loop() {
 fn a_program_that_takes_its_signals_on_a_thread_has_processes_that_are_preempted() {
     HOST.succeeds("blocked");
 }
+
+#[test]
+fn a_process_that_uses_up_its_c_stack_is_named() {
+    HOST.ends_with("overflows", "'the digger' overflowed its C stack of ");
+}
+
+#[test]
+fn a_program_that_handles_faults_itself_still_does() {
+    HOST.succeeds("handles_faults");
+}
+
+#[test]
+fn a_fault_that_uses_up_no_stack_kills_as_before() {
+    let said = HOST.ends("fails");
+    assert_eq!(said, "");
+}

@@ -25,11 +25,13 @@
 //! wants is not delayed by a slice of a script.
 
 use crate::guest::{LuaGuest, set_executor};
+use crate::program::describe_overflow;
 use baton_capi::write_message;
 use baton_core::sched::{Priority, ProcessId, SpawnOptions};
 use baton_core::vm::{Inside, Spawned, StintEnd, Vm, WakeAction, Waker};
 use baton_sys::clock::Instant;
 use baton_sys::fiber::{Fiber, ThreadFiber};
+use baton_sys::overflow;
 use baton_sys::reserve;
 use baton_sys::signals::{self, ThreadHandle};
 use baton_sys::stack::{Stack, StackPool};
@@ -184,11 +186,14 @@ fn wait(vm: &Vm, deadline: Option<Instant>) {
     unsafe { libc::poll(&raw mut watched, 1, timeout) };
 }
 
-/// Has the preemption signal handled. Returns 0, or an errno.
+/// Has the preemption signal handled, and the faults of processes that have used up their C stack,
+/// unless the program handles faults itself. Returns 0, or an errno.
 // SAFETY: the only definition of this symbol, with the signature in `hosting/hosting.h`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_host_handle_signal() -> c_int {
-    match signals::install_preempt_handler(preempt) {
+extern "C" fn baton_host_handle_signals() -> c_int {
+    let handled = signals::install_preempt_handler(preempt)
+        .and_then(|()| overflow::set_describe_by_default(describe_overflow));
+    match handled {
         Ok(()) => 0,
         Err(error) => error.raw_os_error().unwrap_or(libc::EINVAL),
     }

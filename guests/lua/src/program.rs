@@ -57,7 +57,8 @@ extern "C" fn preempt() {
     unsafe { baton_lua_preempt() }
 }
 
-extern "C" fn describe_overflow(address: usize) -> bool {
+/// Reports the overflow of a Lua process: see [`overflow::Describe`].
+pub(crate) extern "C" fn describe_overflow(address: usize) -> bool {
     // SAFETY: it reads the calling thread's own words, and the record of the process on this
     // thread.
     unsafe { baton_lua_report_overflow(address) != 0 }

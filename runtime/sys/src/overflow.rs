@@ -148,18 +148,39 @@ impl Previous {
 ///
 /// What `sigaction` says; none is known.
 pub fn set_describe(describe: Describe) -> io::Result<()> {
+    set(describe, Replaced::Any)
+}
+
+/// As [`set_describe`], for a program that others wrote: a signal that it handles or ignores is
+/// left to it. There, no overflow is described.
+///
+/// # Errors
+///
+/// As [`set_describe`].
+pub fn set_describe_by_default(describe: Describe) -> io::Result<()> {
+    set(describe, Replaced::Default)
+}
+
+/// Which actions are replaced by ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replaced {
+    Any,
+    Default,
+}
+
+fn set(describe: Describe, replaced: Replaced) -> io::Result<()> {
     // Release: pairs with the load in `is_described`.
     DESCRIBE.store(describe as *mut (), Ordering::Release);
     let installing = INSTALLING
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    install(libc::SIGSEGV, &FOR_SEGV)?;
-    install(libc::SIGBUS, &FOR_BUS)?;
+    install(libc::SIGSEGV, &FOR_SEGV, replaced)?;
+    install(libc::SIGBUS, &FOR_BUS, replaced)?;
     drop(installing);
     Ok(())
 }
 
-fn install(signal: c_int, previous: &Previous) -> io::Result<()> {
+fn install(signal: c_int, previous: &Previous, replaced: Replaced) -> io::Result<()> {
     // Relaxed: written under `INSTALLING` alone, which the caller holds.
     if previous.known.load(Ordering::Relaxed) {
         return Ok(());
@@ -168,6 +189,11 @@ fn install(signal: c_int, previous: &Previous) -> io::Result<()> {
     let mut old = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: no new action is passed; the old one is written to `old`.
     check(unsafe { libc::sigaction(signal, ptr::null(), old.as_mut_ptr()) })?;
+    // SAFETY: the kernel has just written it.
+    let is_default = unsafe { old.assume_init_ref() }.sa_sigaction == libc::SIG_DFL;
+    if replaced == Replaced::Default && !is_default {
+        return Ok(());
+    }
     // SAFETY: `INSTALLING` is held by the caller and `known` is false, so no other thread uses
     // `action`.
     unsafe { *previous.action.get() = old };

@@ -43,7 +43,7 @@ void baton_host_end(struct baton_host *host);
 /* Whether the VM's home is the calling thread. On any thread. */
 int baton_host_is_at_home(const struct baton_host *host);
 /* Has the preemption signal handled. Returns 0, or an errno. */
-int baton_host_handle_signal(void);
+int baton_host_handle_signals(void);
 /* Stops the VMs that this one has started, if no other host has any. */
 void baton_host_halt_vms(const struct baton_host *host);
 

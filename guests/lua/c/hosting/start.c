@@ -124,8 +124,8 @@ void baton_hosted_start(lua_State *L) {
     luaL_error(L, "cannot start processes: this thread is in another state with processes");
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   check_libraries(L);
-  if ((failed = baton_host_handle_signal()) != 0)
-    luaL_error(L, "cannot handle the preemption signal: %s", strerror(failed));
+  if ((failed = baton_host_handle_signals()) != 0)
+    luaL_error(L, "cannot handle signals: %s", strerror(failed));
   pthread_once(&once, install);
   process = make(L);
   vm = process->vm;
