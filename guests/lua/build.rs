@@ -1,55 +1,13 @@
 //! Compiles Lua, unmodified but with the seam included before each file, and the guest's C files.
 
+#[path = "build/files.rs"]
+mod files;
 #[path = "build/lua_source.rs"]
 mod lua_source;
 #[path = "build/module_interface.rs"]
 mod module_interface;
 
 use std::path::{Path, PathBuf};
-
-/// Files of Lua in which the seam renames something, each with the define that names the file.
-const RENAMED: &[(&str, &str)] = &[
-    ("lauxlib.c", "BATON_IN_LAUXLIB"),
-    ("ldebug.c", "BATON_IN_LDEBUG"),
-    ("ldo.c", "BATON_IN_LDO"),
-    ("lapi.c", "BATON_IN_LAPI"),
-    ("lfunc.c", "BATON_IN_LFUNC"),
-    ("lgc.c", "BATON_IN_LGC"),
-    ("liolib.c", "BATON_IN_LIOLIB"),
-    ("loadlib.c", "BATON_IN_LOADLIB"),
-    ("loslib.c", "BATON_IN_LOSLIB"),
-    ("lstate.c", "BATON_IN_LSTATE"),
-    ("lvm.c", "BATON_IN_LVM"),
-];
-
-/// Our file with a second copy of ldebug.c.
-const UNLOCKED: &str = "seam/called_name.c";
-
-/// The names that ldebug.c exports. They are renamed in the second copy.
-const EXPORTED_BY_LDEBUG: &[&str] = &[
-    "luaG_addinfo",
-    "luaG_callerror",
-    "luaG_concaterror",
-    "luaG_errormsg",
-    "luaG_findlocal",
-    "luaG_forerror",
-    "luaG_getfuncline",
-    "luaG_opinterror",
-    "luaG_ordererror",
-    "luaG_runerror",
-    "luaG_tointerror",
-    "luaG_tracecall",
-    "luaG_traceexec",
-    "luaG_typeerror",
-    "lua_gethook",
-    "lua_gethookcount",
-    "lua_gethookmask",
-    "lua_getinfo",
-    "lua_getlocal",
-    "lua_getstack",
-    "lua_sethook",
-    "lua_setlocal",
-];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -120,26 +78,6 @@ fn is_for_macos() -> bool {
     std::env::var_os("CARGO_CFG_TARGET_OS").is_some_and(|system| system == "macos")
 }
 
-fn files_of(directory: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
-        .expect("the directory is readable")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
-        .collect();
-    files.sort();
-    files
-}
-
-fn folders_of(directory: &Path) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = std::fs::read_dir(directory)
-        .expect("the directory is readable")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort();
-    folders
-}
-
 fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path, built_for: &str) {
     let base = || {
         let mut build = cc::Build::new();
@@ -149,7 +87,11 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path, built_for: &str) 
             .include(own)
             .include(own.with_file_name("include"))
             .cargo_metadata(false)
-            .force_frame_pointer(false);
+            .force_frame_pointer(false)
+            .define(
+                "BATON_MODULE_BUILT_FOR",
+                format!("\"{built_for}\"").as_str(),
+            );
         lua_source::LUA_FLAGS.iter().for_each(|flag| {
             build.flag(flag);
         });
@@ -166,53 +108,20 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path, built_for: &str) 
     };
     let seam = own.join("seam/seam.h");
     let mut objects = Vec::new();
-    for file in files_of(source) {
-        let name = file
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
+    for source in files::sources(source, own) {
         let mut build = base();
         build
-            .warnings(false)
+            .warnings(source.is_ours)
+            .extra_warnings(source.is_ours)
             .flag("-Werror=implicit-function-declaration")
             .flag("-include")
             .flag(&seam)
-            .file(&file);
-        if let Some((_, define)) = RENAMED.iter().find(|(renamed, _)| *renamed == name) {
-            build.define(define, None);
+            .file(&source.path);
+        for define in &source.defines {
+            build.flag(format!("-D{define}"));
         }
         objects.extend(build.compile_intermediates());
     }
-    let mut build = base();
-    build
-        .warnings(false)
-        .flag("-include")
-        .flag(&seam)
-        .file(own.join(UNLOCKED));
-    for name in EXPORTED_BY_LDEBUG {
-        build.define(name, format!("baton_unlocked_{name}").as_str());
-    }
-    objects.extend(build.compile_intermediates());
-    let mut build = base();
-    build
-        .warnings(true)
-        .extra_warnings(true)
-        .flag("-Werror=implicit-function-declaration")
-        .flag("-include")
-        .flag(&seam)
-        .define("_GNU_SOURCE", None)
-        .define(
-            "BATON_MODULE_BUILT_FOR",
-            format!("\"{built_for}\"").as_str(),
-        );
-    for folder in folders_of(own) {
-        build.files(
-            files_of(&folder)
-                .iter()
-                .filter(|file| !file.ends_with(UNLOCKED)),
-        );
-    }
-    objects.extend(build.compile_intermediates());
     archive(&objects);
 }
 

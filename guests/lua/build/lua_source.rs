@@ -1,5 +1,5 @@
 // Finds Lua's sources, and has the flags for compiling them. Shared by the build scripts of the
-// guest and of the bench's stock host.
+// guest and of the bench's stock host, and by the tests that check the guest's memory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
