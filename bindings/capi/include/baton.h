@@ -450,10 +450,13 @@ BATON_INSIDE uint64_t baton_condition_new(const baton_vm *vm);
    hold the mutex. BATON_CLOSED: the mutex was freed, and is not locked. */
 BATON_INSIDE struct baton_wake baton_condition_wait(
     const baton_vm *vm, uint64_t id, uint64_t mutex, baton_timeout timeout);
-/* Wakes the process that has waited longest, or `all`. A process that is killed after its signal,
-   and before it holds the mutex again, passes the signal on. One whose wait ended with BATON_DONE,
-   and that cannot use the signal, signals again. */
-BATON_INSIDE void baton_condition_signal(const baton_vm *vm, uint64_t id, int all);
+/* Wakes the process that has waited longest, or `all`. Returns how many it has woken. A process
+   that is killed after its signal, and before it holds the mutex again, passes the signal on. One
+   whose wait ended with BATON_DONE, and that cannot use the signal, signals again. */
+BATON_INSIDE int baton_condition_signal(const baton_vm *vm, uint64_t id, int all);
+/* Says where the program has signalled a condition when that last woke nobody, for reports: a place
+   such as "file:12". */
+BATON_INSIDE void baton_condition_set_place(const baton_vm *vm, uint64_t id, const char *place);
 
 /* An event, which is not set. */
 BATON_INSIDE uint64_t baton_event_new(const baton_vm *vm);

@@ -197,16 +197,9 @@ bridge! {
         unless_refused(&vm, |sched| sched.condition_wait(id, mutex, deadline(timeout)))
     }
 
-    fn baton_condition_signal(vm, id: u64, all: c_int) {
-        if let Some(id) = ConditionId::from_bits(id) {
-            vm.with_sched(|sched| {
-                if all != 0 {
-                    sched.condition_broadcast(id);
-                } else {
-                    sched.condition_signal(id);
-                }
-            });
-        }
+    fn baton_condition_signal(vm, id: u64, all: c_int) -> c_int {
+        let woke = ConditionId::from_bits(id).map_or(0, |id| vm.condition_signal(id, all != 0));
+        c_int::try_from(woke).unwrap_or(c_int::MAX)
     }
 
     fn baton_event_new(vm) -> u64 {
@@ -452,6 +445,22 @@ unsafe extern "C" fn baton_set_object_name(vm: &Vm, kind: c_int, id: u64, name: 
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     if let Some(object) = object(kind, id) {
         vm.sched(|sched| sched.set_name(object, &name));
+    }
+}
+
+/// Says where the program has signalled a condition when that last woke nobody.
+///
+/// # Safety
+/// `place` is a C string.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_condition_set_place(vm: &Vm, id: u64, place: *const c_char) {
+    // SAFETY: the C half calls this inside the VM (`baton.h`).
+    let vm = &unsafe { gate::inside(vm, "baton_condition_set_place") };
+    // SAFETY: the caller's condition.
+    let place = unsafe { CStr::from_ptr(place) }.to_string_lossy();
+    if let Some(id) = ConditionId::from_bits(id) {
+        vm.sched(|sched| sched.condition_set_place(id, &place));
     }
 }
 

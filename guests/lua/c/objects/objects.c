@@ -147,11 +147,19 @@ static int mutex_with(lua_State *L) {
 ** Condition
 ** ======================================================= */
 
+struct condition {
+  struct baton_handle handle;
+  /* The instruction of the program that signalled when that last woke nobody. Only compared. */
+  const void *function;
+  int pc;
+};
+
 static int condition_new(lua_State *L) {
   struct baton_handle *handle;
   baton_lua_take_options(L);
   baton_lua_check_handle(L, BATON_MUTEX);
-  handle = baton_lua_new_handle(L, BATON_CONDITION, sizeof *handle, 1);
+  handle = baton_lua_new_handle(L, BATON_CONDITION, sizeof(struct condition), 1);
+  ((struct condition *)handle)->function = NULL;
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   baton_lua_enter(L);
@@ -179,10 +187,24 @@ static int condition_wait(lua_State *L) {
       L, reason == BATON_DONE && wake.value != 0 ? BATON_ABANDONED : reason);
 }
 
+/* Notes where the program has signalled, for reports. A program signals at few places, again and
+   again. Inside the VM. */
+static void note_place(lua_State *L, struct condition *condition) {
+  char place[BATON_SITE];
+  int pc = 0;
+  const void *function = baton_lua_program_function(L, &pc);
+  if (function == condition->function && pc == condition->pc) return;
+  condition->function = function;
+  condition->pc = pc;
+  baton_lua_place(baton_inline_caller(L), place, sizeof place);
+  baton_condition_set_place(condition->handle.vm->executor, condition->handle.id, place);
+}
+
 static int condition_wake(lua_State *L, int all) {
   struct baton_handle *handle = baton_lua_check_handle(L, BATON_CONDITION);
   baton_lua_enter(L);
-  baton_condition_signal(handle->vm->executor, handle->id, all);
+  if (baton_condition_signal(handle->vm->executor, handle->id, all) == 0)
+    note_place(L, (struct condition *)handle);
   baton_lua_leave(L);
   return 0;
 }

@@ -129,15 +129,18 @@ pub use ids::{
     SemaphoreId, SharedWaitId, TimerId, WaitQueueId,
 };
 pub use life::spawn::SpawnOptions;
+pub use report::census::{CensusRow, Partner, Role};
 pub use report::counters::SchedCounters;
 pub use report::cycles::Link;
+pub use report::labels::describe_object;
 pub use report::listing::Blocker;
-pub use report::waits::{
-    ThreadNames, Wording, describe_cycle, describe_wait, describe_wait_and_holder,
-};
+pub use report::objects::{WaitClass, WaitObject};
+pub use report::rings::{WaitRing, describe_ring, rings};
+pub use report::waits::{ThreadNames, Wording, describe_cycle, describe_row, describe_wait};
 pub(crate) use report::waits::{write_process, write_wait};
 pub use run::choose::RunQueueSummary;
 pub use run::handoff::Handoff;
+pub use sync::condition::Signal;
 pub use sync::readiness::{Edition, Readiness, Watch};
 pub use sync::select::Case;
 pub use time::timer::TimerStats;

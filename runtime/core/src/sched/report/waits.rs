@@ -1,6 +1,7 @@
 //! What processes wait for, as text for reports.
 
-use crate::sched::{Blocker, CarrierId, Link, ProcessId, Scheduler, SharedKind};
+use crate::sched::{Blocker, CarrierId, CensusRow, Link, Partner, ProcessId, Role};
+use crate::sched::{Scheduler, SharedKind};
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
@@ -90,27 +91,60 @@ pub(crate) fn write_wait<C>(
     let Some(blocker) = sched.blocker(pid) else {
         return Ok(());
     };
-    let before = match blocker {
-        Blocker::Sleep => return text.write_str("until a time"),
-        Blocker::Rest => return text.write_str("for the end of all other processes"),
-        Blocker::Select(0) => return text.write_str("in a select without cases"),
-        Blocker::Select(count) => return write_cases(sched, wording, pid, count as usize, text),
-        Blocker::Thread(carrier) => {
-            match names.get(&carrier) {
-                Some(name) => write!(text, "for the thread '{name}'")?,
-                None => text.write_str("for its native thread")?,
-            }
-            return text.write_str(", which is out in a call of another process");
+    if let Blocker::Select(count @ 1..) = blocker {
+        return write_cases(sched, wording, pid, count as usize, text);
+    }
+    write_verb(names, blocker, text)?;
+    write_thing(sched, wording, blocker, &Held::now(sched, blocker), text)
+}
+
+/// As [`describe_wait`], of the instant of a census: whoever held the lock then.
+pub fn describe_row<C>(
+    sched: &Scheduler<C>,
+    wording: &Wording,
+    names: &ThreadNames,
+    row: &CensusRow,
+) -> String {
+    let mut text = String::new();
+    // A string takes any text; here and below.
+    let _ = match row.waits_for {
+        None => Ok(()),
+        waits_for if waits_for == sched.blocker(row.process) && row.holders != 1 => {
+            write_wait(sched, wording, names, row.process, &mut text)
         }
+        Some(Blocker::Select(count)) => write!(text, "in a select of {count} cases"),
+        Some(blocker) => write_verb(names, blocker, &mut text).and_then(|()| {
+            let held = Held::by(row.partner.filter(|partner| partner.role == Role::Holder));
+            write_thing(sched, wording, blocker, &held, &mut text)
+        }),
+    };
+    text
+}
+
+/// What comes before the object: "to send to ". All of the text if there is no object.
+pub(super) fn write_verb(
+    names: &ThreadNames,
+    blocker: Blocker,
+    text: &mut dyn Write,
+) -> fmt::Result {
+    if let Blocker::Thread(carrier) = blocker {
+        match names.get(&carrier) {
+            Some(name) => write!(text, "for the thread '{name}'")?,
+            None => text.write_str("for its native thread")?,
+        }
+    }
+    text.write_str(match blocker {
+        Blocker::Sleep => "until a time",
+        Blocker::Rest => "for the end of all other processes",
+        Blocker::Select(0) => "in a select without cases",
+        Blocker::Thread(_) => ", which is out in a call of another process",
         Blocker::Read(_) => "to read under ",
         Blocker::Write(_) => "to write under ",
         Blocker::Barrier(_) => "for others at ",
         Blocker::Send(_) | Blocker::Shared(_, SharedKind::Send) => "to send to ",
         Blocker::Receive(_) | Blocker::Shared(_, SharedKind::Receive) => "to receive from ",
         _ => "for ",
-    };
-    text.write_str(before)?;
-    write_thing(sched, wording, blocker, text)
+    })
 }
 
 /// "process 7 'clerk'".
@@ -134,10 +168,11 @@ pub(crate) fn write_process<C>(
 }
 
 /// "a mutex", or "the mutex 'accounts', held by process 7 'clerk'".
-fn write_thing<C>(
+pub(super) fn write_thing<C>(
     sched: &Scheduler<C>,
     wording: &Wording,
     blocker: Blocker,
+    held: &Held,
     text: &mut dyn Write,
 ) -> fmt::Result {
     let kind = match blocker {
@@ -149,9 +184,7 @@ fn write_thing<C>(
         Blocker::Descriptor(number) => return write!(text, "descriptor {number}"),
         Blocker::Descriptors(count) => return write!(text, "one of {count} descriptors"),
         Blocker::Queue(_) => return text.write_str(wording.queue),
-        Blocker::Sleep | Blocker::Rest | Blocker::Select(_) | Blocker::Thread(_) => {
-            return text.write_str("something");
-        }
+        Blocker::Sleep | Blocker::Rest | Blocker::Select(_) | Blocker::Thread(_) => return Ok(()),
         Blocker::Alarm(_) => "timer",
         Blocker::Semaphore(_) => "semaphore",
         Blocker::Mutex(_) => "mutex",
@@ -168,26 +201,58 @@ fn write_thing<C>(
         None if kind == "event" => text.write_str("an event")?,
         None => write!(text, "a {kind}")?,
     }
-    if sched.holders(blocker).next().is_some() {
+    if held.count > 0 {
         text.write_str(", held by ")?;
     }
-    write_holders(sched, wording, blocker, text)
+    held.write(sched, wording, text)
 }
 
-/// The processes that hold a lock: "process 7 'clerk' and process 8". Nothing if nobody does.
-fn write_holders<C>(
-    sched: &Scheduler<C>,
-    wording: &Wording,
-    blocker: Blocker,
-    text: &mut dyn Write,
-) -> fmt::Result {
-    for (number, holder) in sched.holders(blocker).take(MOST_TOLD).enumerate() {
-        text.write_str(if number == 0 { "" } else { " and " })?;
-        write_process(sched, wording, holder, text)?;
+/// The processes that hold a lock: the first ones, and how many there are.
+pub(super) struct Held {
+    first: [Option<ProcessId>; MOST_TOLD],
+    count: usize,
+}
+
+impl Held {
+    pub(super) const NOBODY: Held = Held {
+        first: [None; MOST_TOLD],
+        count: 0,
+    };
+
+    /// Those that hold a lock now.
+    fn now<C>(sched: &Scheduler<C>, blocker: Blocker) -> Held {
+        let mut holders = sched.holders(blocker);
+        let first = std::array::from_fn(|_| holders.next());
+        let told = first.iter().flatten().count();
+        Held {
+            first,
+            count: told + holders.count(),
+        }
     }
-    match sched.holders(blocker).count().saturating_sub(MOST_TOLD) {
-        0 => Ok(()),
-        more => write!(text, " and {more} more"),
+
+    /// One that held it at the instant of a census.
+    fn by(partner: Option<Partner>) -> Held {
+        let mut held = Held::NOBODY;
+        held.first[0] = partner.map(|partner| partner.process);
+        held.count = held.first.iter().flatten().count();
+        held
+    }
+
+    /// "process 7 'clerk' and process 8". Nothing if nobody does.
+    fn write<C>(
+        &self,
+        sched: &Scheduler<C>,
+        wording: &Wording,
+        text: &mut dyn Write,
+    ) -> fmt::Result {
+        for (number, holder) in self.first.iter().flatten().enumerate() {
+            text.write_str(if number == 0 { "" } else { " and " })?;
+            write_process(sched, wording, *holder, text)?;
+        }
+        match self.count.saturating_sub(MOST_TOLD) {
+            0 => Ok(()),
+            more => write!(text, " and {more} more"),
+        }
     }
 }
 
@@ -203,7 +268,7 @@ pub fn describe_wait_and_holder<C>(
     let mut holders = String::new();
     if let Some(blocker) = sched.blocker(pid) {
         // A string takes all that is written to it.
-        let _ = write_holders(sched, wording, blocker, &mut holders);
+        let _ = Held::now(sched, blocker).write(sched, wording, &mut holders);
     }
     if !holders.is_empty()
         && let Some(rest) = text.strip_suffix(&format!(", held by {holders}"))
@@ -228,7 +293,7 @@ fn write_cases<C>(
             text.write_str("; ")?;
         }
         if let Some(case) = sched.blockers(pid).nth(listed - 1 - number) {
-            write_thing(sched, wording, case, text)?;
+            write_thing(sched, wording, case, &Held::now(sched, case), text)?;
         }
     }
     text.write_str(if count > MOST_TOLD { "; ..." } else { "" })
@@ -242,7 +307,8 @@ pub fn describe_cycle<C>(sched: &Scheduler<C>, wording: &Wording, links: &[Link]
         // A string takes any text.
         let _ = write_process(sched, wording, link.process, &mut text);
         text += " waits for ";
-        let _ = write_thing(sched, wording, link.waits_for, &mut text);
+        let held = Held::now(sched, link.waits_for);
+        let _ = write_thing(sched, wording, link.waits_for, &held, &mut text);
     }
     text
 }

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{
-    Attempt, ChannelId, Deadline, FirstLook, FirstWaiter, Scheduler, WaitPlace, Wake, WakeReason,
+    Attempt, ChannelId, Deadline, FirstLook, FirstWaiter, ProcessId, Scheduler, WaitPlace, Wake,
+    WakeReason,
 };
 
 #[derive(Debug)]
@@ -21,6 +22,9 @@ pub(in crate::sched) struct Channel {
     is_fed: bool,
     pub(in crate::sched) receivers: WaitQueue,
     pub(in crate::sched) senders: WaitQueue,
+    /// Whose value was taken last, and who took the last one; for reports.
+    pub(in crate::sched) last_sender: Option<ProcessId>,
+    pub(in crate::sched) last_receiver: Option<ProcessId>,
 }
 
 impl<C> Scheduler<C> {
@@ -55,6 +59,8 @@ impl<C> Scheduler<C> {
             is_fed: false,
             receivers,
             senders,
+            last_sender: None,
+            last_receiver: None,
         };
         ChannelId(self.channels.insert(channel))
     }
@@ -73,6 +79,7 @@ impl<C> Scheduler<C> {
         if !self.current_may_wait() {
             return FirstLook::Unclear;
         }
+        let me = self.processes.id(self.current);
         let Some(channel) = self
             .channels
             .get_mut(id.0)
@@ -81,10 +88,14 @@ impl<C> Scheduler<C> {
             return FirstLook::Unclear;
         };
         if let Some(first) = self.waiters.first(channel.receivers) {
+            let receiver = self.waiters.node(first).process;
+            channel.last_sender = Some(me);
+            channel.last_receiver = Some(self.processes.id(receiver));
             return FirstLook::Wakes(FirstWaiter(first));
         }
         if channel.buffer.len() < channel.capacity {
             channel.buffer.push_back(value);
+            channel.last_sender = Some(me);
             return FirstLook::Done(0);
         }
         FirstLook::Waits(WaitPlace::new(channel.senders, Kind::Send, id.0.index))
@@ -97,16 +108,21 @@ impl<C> Scheduler<C> {
         if !self.current_may_wait() {
             return FirstLook::Unclear;
         }
+        let me = self.processes.id(self.current);
         let Some(channel) = self.channels.get_mut(id.0) else {
             return FirstLook::Unclear;
         };
         if let Some(first) = self.waiters.first(channel.senders) {
-            return match channel.buffer.is_empty() {
-                true => FirstLook::Wakes(FirstWaiter(first)),
-                false => FirstLook::Unclear,
-            };
+            if !channel.buffer.is_empty() {
+                return FirstLook::Unclear;
+            }
+            let sender = self.waiters.node(first).process;
+            channel.last_sender = Some(self.processes.id(sender));
+            channel.last_receiver = Some(me);
+            return FirstLook::Wakes(FirstWaiter(first));
         }
         if let Some(value) = channel.buffer.pop_front() {
+            channel.last_receiver = Some(me);
             return FirstLook::Done(value);
         }
         if channel.is_closed {
@@ -124,6 +140,7 @@ impl<C> Scheduler<C> {
             Err(answer) => return answer,
         };
         if let Some(wake) = self.try_send(id, value) {
+            self.note_sender(id, me);
             return Attempt::Ready(wake);
         }
         let ticket = Ticket {
@@ -147,6 +164,7 @@ impl<C> Scheduler<C> {
             Err(answer) => return answer,
         };
         if let Some(wake) = self.try_receive(id) {
+            self.note_receiver(id, me);
             return Attempt::Ready(wake);
         }
         let ticket = Ticket::new(Kind::Receive, id.0.index);
@@ -286,6 +304,7 @@ impl<C> Scheduler<C> {
                 value,
             };
             let receiver = node.process;
+            channel.last_receiver = Some(self.processes.id(receiver));
             self.wake_process(receiver, wake);
             return Some(Wake::because(WakeReason::Done));
         }
@@ -321,6 +340,7 @@ impl<C> Scheduler<C> {
             (None, None) => return is_closed.then(|| Wake::because(WakeReason::Closed)),
         };
         if let Some((sender, ticket)) = sent {
+            channel.last_sender = Some(self.processes.id(sender));
             let wake = Wake {
                 reason: WakeReason::Done,
                 case: ticket.case,
@@ -333,6 +353,23 @@ impl<C> Scheduler<C> {
             case: 0,
             value,
         })
+    }
+
+    /// Notes that a process has sent, unless the channel is closed.
+    pub(super) fn note_sender(&mut self, id: ChannelId, process: u32) {
+        let process = self.processes.id(process);
+        let channel = self.channels.get_mut(id.0);
+        if let Some(channel) = channel.filter(|channel| !channel.is_closed) {
+            channel.last_sender = Some(process);
+        }
+    }
+
+    /// Notes that a process has received.
+    pub(super) fn note_receiver(&mut self, id: ChannelId, process: u32) {
+        let process = self.processes.id(process);
+        if let Some(channel) = self.channels.get_mut(id.0) {
+            channel.last_receiver = Some(process);
+        }
     }
 
     /// Whether [`Scheduler::try_send`] would return a result.

@@ -3,8 +3,9 @@
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{
-    Attempt, ConditionId, Deadline, MutexId, NotOwner, Scheduler, Wake, WakeReason,
+    Attempt, ConditionId, Deadline, MutexId, NotOwner, ProcessId, Scheduler, Wake, WakeReason,
 };
+use baton_sys::clock::Instant;
 
 /// What a process does before its wait for a condition ends.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,20 @@ pub(in crate::sched) struct Relock {
 #[derive(Debug)]
 pub(in crate::sched) struct Condition {
     pub(in crate::sched) waiters: WaitQueue,
+    last_signal: Option<Signal>,
+    /// Where the program signalled when that last woke nobody; empty if that is not known.
+    place: Box<str>,
+}
+
+/// The last signal of a condition, or broadcast; for reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signal {
+    /// The process that signalled, if one did.
+    pub by: Option<ProcessId>,
+    /// How many processes it woke.
+    pub woke: usize,
+    /// When that was, to a tick.
+    pub at: Instant,
 }
 
 impl<C> Scheduler<C> {
@@ -37,7 +52,52 @@ impl<C> Scheduler<C> {
     /// ```
     pub fn condition_new(&mut self) -> ConditionId {
         let waiters = self.waiters.make_queue();
-        ConditionId(self.conditions.insert(Condition { waiters }))
+        ConditionId(self.conditions.insert(Condition {
+            waiters,
+            last_signal: None,
+            place: Box::default(),
+        }))
+    }
+
+    /// Notes a signal, for reports: the current process has woken so many processes at this time.
+    ///
+    /// ```
+    /// use baton_core::sched::Scheduler;
+    /// use baton_sys::clock::Instant;
+    ///
+    /// let mut sched: Scheduler<()> = Scheduler::new(10);
+    /// let condition = sched.condition_new();
+    /// assert!(!sched.condition_signal(condition));
+    /// sched.condition_note(condition, 0, Instant::from_nanos(7));
+    /// sched.condition_set_place(condition, "server.lua:12");
+    /// let signal = sched.last_signal(condition).expect("it was noted");
+    /// assert_eq!((signal.by, signal.woke), (None, 0));
+    /// assert_eq!(sched.signal_place(condition), "server.lua:12");
+    /// ```
+    pub fn condition_note(&mut self, id: ConditionId, woke: usize, at: Instant) {
+        let by = self.current();
+        if let Some(condition) = self.conditions.get_mut(id.0) {
+            condition.last_signal = Some(Signal { by, woke, at });
+        }
+    }
+
+    /// The last signal of a condition that was noted.
+    pub fn last_signal(&self, id: ConditionId) -> Option<Signal> {
+        self.conditions.get(id.0)?.last_signal
+    }
+
+    /// Sets where the program has signalled when that last woke nobody.
+    pub fn condition_set_place(&mut self, id: ConditionId, place: &str) {
+        if let Some(condition) = self.conditions.get_mut(id.0) {
+            condition.place = place.into();
+        }
+    }
+
+    /// What [`Scheduler::condition_set_place`] has set.
+    pub fn signal_place(&self, id: ConditionId) -> &str {
+        self.conditions
+            .get(id.0)
+            .map_or("", |condition| &condition.place)
     }
 
     /// Unlocks the mutex and waits for a signal. The process holds the mutex again before it

@@ -145,14 +145,18 @@ impl<C> Scheduler<C> {
     fn complete_ready(&mut self, me: u32, case: &Case) -> Wake {
         let is_there = match *case {
             Case::Receive(channel) => {
-                return self
-                    .try_receive(channel)
-                    .unwrap_or(Wake::because(WakeReason::TimedOut));
+                let received = self.try_receive(channel);
+                if received.is_some() {
+                    self.note_receiver(channel, me);
+                }
+                return received.unwrap_or(Wake::because(WakeReason::TimedOut));
             }
             Case::Send(channel, value) => {
-                return self
-                    .try_send(channel, value)
-                    .unwrap_or(Wake::because(WakeReason::TimedOut));
+                let sent = self.try_send(channel, value);
+                if sent.is_some() {
+                    self.note_sender(channel, me);
+                }
+                return sent.unwrap_or(Wake::because(WakeReason::TimedOut));
             }
             Case::Mutex(mutex) if self.mutexes.get(mutex.0).is_some() => {
                 return Wake::because(self.own_mutex(mutex.0.index, me));

@@ -21,6 +21,7 @@ mod queue;
 mod random_numbers;
 mod random_operations;
 mod readiness;
+mod rings;
 mod rwlock;
 mod scheduling;
 mod select;

@@ -7,6 +7,7 @@
 //! | `simulation.rs` | runs that the same seed repeats |
 //! | `turnstile.rs`, `turnstile/` | several VMs in such a run: one goes on at a time |
 //! | `recorder.rs` | records the decisions of such runs, or makes given ones |
+//! | `census.rs` | what all processes wait for at one instant |
 //! | `fork.rs` | the VM around a fork, and in the child |
 //! | `halting.rs` | ends a VM from another thread |
 //! | `look.rs` | other threads read the state of the VM |
@@ -14,6 +15,7 @@
 //! | `tracing.rs` | notes what happens, for traces |
 //! | `waker.rs` | wakes a process from a signal handler or any thread |
 
+mod census;
 pub(super) mod collecting;
 pub(super) mod fork;
 pub(super) mod halting;
