@@ -8,7 +8,7 @@ local begin, take, descriptor, stop =
 local refuse_argument = questions.refuse
 local select, load, error, type, next = process.select, load, error, type, next
 local pack, unpack, pcall, format = table.pack, table.unpack, pcall, string.format
-local math_type = math.type
+local math_type, sort = math.type, table.sort
 
 local inspect = {}
 
@@ -93,12 +93,17 @@ function inspect.profile(what, options)
   return profile, unpack(results, 2, results.n)
 end
 
+local function comes_before(one, other) return one.id < other.id end
+
+-- The last part is the overview.
 function inspect.stacks()
-  local all = {}
-  for _, part in next, answer_to "stacks" do
+  local all, parts = {}, answer_to "stacks"
+  for number = 1, #parts - 1 do
+    local part = parts[number]
     for i = 1, #part do all[#all + 1] = part[i] end
   end
-  return all
+  sort(all, comes_before)
+  return all, parts[#parts]
 end
 
 function inspect.metrics(as)

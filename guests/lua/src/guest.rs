@@ -2,7 +2,7 @@
 
 use crate::inside::trace::calls::before_end;
 use crate::inside::trace::flight;
-use crate::inside::{self, debug, program, stacks, target};
+use crate::inside::{self, debug, instant, program, target};
 use crate::vms::list::{self, Beside};
 use crate::wording::WORDING;
 use crate::{call_times, own_metrics};
@@ -156,7 +156,7 @@ impl LuaGuest {
     /// Writes on standard error what every process is doing. The program waits until it is read
     /// only if it then ends.
     fn report(&self, inside: &Inside<'_>, heading: &str, is_last: bool) {
-        let processes = inside.view(|view| stacks::of_all(view));
+        let processes = inside.view(instant::of_all);
         let text = format!("baton: {heading}\n{processes}");
         // SAFETY: the text is readable. The first function copies it, and the second one waits.
         unsafe {

@@ -1,5 +1,11 @@
 //! Processes and their stacks, as data and as text.
 
+mod groups;
+mod overview;
+
+pub use groups::{Group, Groups, group};
+pub use overview::{ObjectWaits, Overview, PartnerOfWait, WaitRing};
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -92,6 +98,13 @@ pub struct Process {
     /// What it waits for, and who holds that; empty if it does not wait.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waits: String,
+    /// The object of that wait, without its holder; empty if it does not wait.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub object: String,
+    /// It has run since the instant of the look: what it waits for is of that instant, and its
+    /// stacks are later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_moved_on: bool,
     /// Seconds since it last ran, if it does not run and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<f64>,
@@ -131,9 +144,12 @@ impl Process {
         if !self.waits.is_empty() {
             write!(f, ", {}", self.waits)?;
         }
-        match self.since.filter(|_| self.is_still()) {
-            Some(since) => write!(f, ", since {since:.3} s"),
-            None => Ok(()),
+        if let Some(since) = self.since.filter(|_| self.is_still()) {
+            write!(f, ", since {since:.3} s")?;
+        }
+        match self.has_moved_on {
+            true => f.write_str(", and has moved on since the look"),
+            false => Ok(()),
         }
     }
 }
@@ -165,90 +181,4 @@ fn write_stacks(f: &mut fmt::Formatter<'_>, stacks: &[Stack]) -> fmt::Result {
         }
     }
     Ok(())
-}
-
-/// Processes with the same state, wait, place of spawn and stacks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Group<'a> {
-    /// How many there are.
-    pub count: usize,
-    /// One of them: the one with the lowest number.
-    pub example: &'a Process,
-    /// The numbers of all.
-    pub ids: Vec<u64>,
-}
-
-/// Merges processes that are alike, the largest groups first.
-///
-/// ```
-/// use baton_observe::report::{Process, group};
-/// let waiter = |id: u64| Process {
-///     id,
-///     title: format!("process {id}"),
-///     state: "waiting".into(),
-///     waits: "for an event".into(),
-///     since: Some(0.5),
-///     spawned_at: "a.lua:3".into(),
-///     running: 0.0,
-///     cpu: 0.0,
-///     stacks: Vec::new(),
-/// };
-/// let other = Process { state: "running".into(), ..waiter(1) };
-/// let all = [other, waiter(2), waiter(3)];
-/// let groups = group(&all);
-/// assert_eq!(groups[0].ids, [2, 3]);
-/// assert_eq!(groups[1].count, 1);
-/// ```
-pub fn group(processes: &[Process]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut places = std::collections::HashMap::new();
-    for process in processes {
-        let key = (
-            &process.state,
-            &process.waits,
-            &process.spawned_at,
-            &process.stacks,
-        );
-        let place = *places.entry(key).or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some(group) => {
-                group.count += 1;
-                group.ids.push(process.id);
-            }
-            None => groups.push(Group {
-                count: 1,
-                example: process,
-                ids: vec![process.id],
-            }),
-        }
-    }
-    groups.sort_by_key(|group| (std::cmp::Reverse(group.count), group.example.id));
-    groups
-}
-
-/// How many numbers of processes a group's text lists.
-const MOST_IDS: usize = 8;
-
-impl fmt::Display for Group<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.count == 1 {
-            return self.example.fmt(f);
-        }
-        write!(f, "{} processes: ", self.count)?;
-        let alike = Process {
-            since: None,
-            ..self.example.clone()
-        };
-        alike.describe(f)?;
-        if !self.example.spawned_at.is_empty() {
-            write!(f, " (spawned at {})", self.example.spawned_at)?;
-        }
-        let ids: Vec<String> = self.ids.iter().take(MOST_IDS).map(u64::to_string).collect();
-        let more = if self.count > MOST_IDS { ", ..." } else { "" };
-        writeln!(f, "\nnumbers {}{more}", ids.join(", "))?;
-        if self.example.stacks.is_empty() {
-            return Ok(());
-        }
-        write_stacks(f, &self.example.stacks)
-    }
 }

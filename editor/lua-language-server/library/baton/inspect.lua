@@ -46,12 +46,29 @@ function inspect.profile(what, options) end
 ---What an object cost those that waited for it.
 ---@class baton.inspect.WaitCost
 ---@field object string what was waited for
----@field holder string the process that had it; "" if there was none
+---@field class "object" | "idle" | "turn" others kept the processes waiting; they waited for work or for a time; or they could run
 ---@field total integer for how long, of all processes together, in nanoseconds
 ---@field count integer how many of the samples
+---@field longest integer the longest wait that was seen, from its beginning, in nanoseconds; 0 if it is not known
+---@field role string why the holders may end the waits, as "held by"
+---@field holder string the process that had it for the greatest share; "" if there was none
+---@field holders baton.inspect.HolderCost[] all that had it, the one with the greatest share first
+---@field held_at baton.inspect.HeldPlace[] what these did meanwhile, the greatest share first
 
----Every process with its stacks, as `baton stacks --json`.
+---How long others waited while one process had an object.
+---@class baton.inspect.HolderCost
+---@field holder string the process
+---@field total integer for how long, of all processes together, in nanoseconds
+
+---How long others waited while the holder of an object was at one place.
+---@class baton.inspect.HeldPlace
+---@field stack string[] its functions with their places, the innermost first
+---@field total integer for how long, of all processes together, in nanoseconds
+
+---Every process with its stacks, and what is waited for, as `baton stacks --json`. What processes
+---wait for, and who holds it, is of one instant.
 ---@return baton.inspect.Process[]
+---@return baton.inspect.Overview
 function inspect.stacks() end
 
 ---A process.
@@ -60,11 +77,42 @@ function inspect.stacks() end
 ---@field title string how messages name it
 ---@field state baton.process.Status what it does
 ---@field waits? string what it waits for, and who holds that
+---@field object? string what it waits for, without who holds that
+---@field has_moved_on? boolean true: it has run since the instant of the look, and its stacks are later
 ---@field since? number for how many seconds it has not run
 ---@field spawned_at? string where it was spawned, as FILE:LINE
 ---@field running number seconds that it has run
 ---@field cpu number of these, seconds of processor time
 ---@field stacks baton.inspect.Frame[][] the coroutines that it is in, the innermost first, and then its own stack; of each the innermost frame first
+
+---What is waited for at an instant.
+---@class baton.inspect.Overview
+---@field objects baton.inspect.ObjectWaits[] those first that keep processes waiting, and that most wait for
+---@field rings baton.inspect.WaitRing[] processes that wait for each other
+---@field moved_on integer how many processes have run since the instant, before their stacks were read
+---@field steps integer in how many steps the waits were read; with 1 they are of one instant
+---@field span number how long these steps took, in seconds
+
+---How many wait for an object.
+---@class baton.inspect.ObjectWaits
+---@field object string what is waited for
+---@field class "object" | "idle" | "turn" others keep the processes waiting; they wait for work or for a time; or they could run
+---@field waiting integer how many processes wait
+---@field longest? number for how many seconds the first of them has waited
+---@field partners? baton.inspect.Partner[] those that may end the waits
+---@field note? string what else is known, as a signal that woke nobody
+
+---A process that may end waits.
+---@class baton.inspect.Partner
+---@field id integer its number; 0 if it has ended
+---@field title string how messages name it
+---@field role string why it may end them, as "held by" or "last received from by"
+
+---Processes of which each waits for the next one, and the last one for the first.
+---@class baton.inspect.WaitRing
+---@field is_certain boolean each has what the one before it waits for; false: a guess by who used channels and conditions last
+---@field ids integer[] the numbers of the processes
+---@field lines string[] a sentence for each
 
 ---A frame of a stack.
 ---@class baton.inspect.Frame

@@ -3,7 +3,7 @@
 //! | question | details | answer |
 //! |---|---|---|
 //! | `kill` | `id` | how the kill was taken (`kill.rs`) |
-//! | `stacks` | `ids`, or none | processes with their stacks, in parts (`stacks.rs`) |
+//! | `stacks` | `ids`, or none | processes with their stacks, in parts, and what they wait for (`instant.rs`) |
 //! | `metrics` | | counters (`metrics.rs`) |
 //! | `parameters` | | all parameters (`set.rs`) |
 //! | `profile` | `what`, `seconds`, `rate` | samples (`profile/`) |
@@ -15,12 +15,15 @@
 
 pub(crate) mod debug;
 mod heap;
+pub(crate) mod instant;
 mod kill;
 mod metrics;
+mod objects;
 mod own;
+mod processes;
 mod profile;
 mod set;
-pub(crate) mod stacks;
+mod stacks;
 mod stop;
 mod symbols;
 mod top;
@@ -175,7 +178,7 @@ impl Session for Questions {
             .get()
             .ok_or_else(|| "the program has no VM yet".to_owned())?;
         let answer = match ask {
-            "stacks" => stacks::answer(vm, with, part),
+            "stacks" => instant::answer(vm, with, part),
             "top" => return top::answer(vm, with, &mut self.seen),
             "metrics" => Ok(metrics::answer(vm)),
             "parameters" => Ok(set::list(vm)),

@@ -18,7 +18,7 @@
 
 use super::profile::Control;
 use super::stop::Stop;
-use super::{VM, heap, metrics, profile, stacks, why_kept};
+use super::{VM, heap, instant, metrics, profile, why_kept};
 use crate::answers;
 use crate::answers::metrics::TextFormat;
 use baton_core::vm::Vm;
@@ -195,14 +195,15 @@ fn answer(vm: &Vm, question: &OwnQuestion, events: &Events, stop: &Stop) -> Resu
     let put = |value: &Value| events.put(Event::Part(lua_text(value)));
     match question.what {
         Topic::Stacks => {
-            let end = stacks::answer(vm, &Value::Null, &mut |part| {
+            let end = instant::answer(vm, &Value::Null, &mut |part| {
                 put(&value_of(part)?);
                 Ok(())
             })?;
-            match end.get("kept_inside") {
-                Some(Value::Bool(true)) => Err(why_kept(vm)),
-                _ => Ok(()),
+            if end.get("kept_inside") == Some(&Value::Bool(true)) {
+                return Err(why_kept(vm));
             }
+            put(&end["overview"]);
+            Ok(())
         }
         Topic::Metrics => {
             put(&metrics::answer(vm));

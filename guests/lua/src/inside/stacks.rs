@@ -1,19 +1,12 @@
-//! The stacks of all processes.
+//! The stacks of a process, its number and its title.
 
-use super::{PATIENCE, symbols, why_kept};
-use crate::wording::{self, WORDING};
-use baton_core::sched::{ProcessId, State, ThreadNames, describe_wait};
-use baton_core::vm::{NoLook, View, Vm};
-use baton_observe::observer::{Part, send_part};
-use baton_observe::report::{Frame, Kind, Process, Stack};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use crate::wording;
+use baton_core::sched::State;
+use baton_core::vm::View;
+use baton_observe::report::{Frame, Kind, Stack};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fmt::Write;
-use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// `struct baton_frame` of the C half.
 #[repr(C)]
@@ -48,131 +41,6 @@ unsafe extern "C" {
     fn baton_lua_heap_size(process: *const c_void) -> u64;
     fn baton_lua_call_out(process: *const c_void) -> *const c_char;
     fn baton_lua_collector_time(process: *const c_void, collections: *mut u64) -> u64;
-}
-
-/// How long one look may last: all processes wait meanwhile.
-pub(super) const LOOK: Duration = Duration::from_micros(500);
-
-/// How long later looks wait for a safepoint.
-const LATER_PATIENCE: Duration = Duration::from_secs(5);
-
-/// The time between two looks, for the processes.
-pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
-
-/// The maximal number of frames of one stack that are sent.
-const MOST_FRAMES: c_int = 200;
-
-/// The maximal number of frames of each stack that a report reads: one more than it shows.
-const MOST_REPORTED: c_int = 23;
-
-/// The processes that were seen in one look, and the place where the next one continues, if there
-/// are more.
-struct SeenAtOnce {
-    processes: Vec<Process>,
-    next: Option<u32>,
-}
-
-/// The details of the question.
-#[derive(Default, Deserialize)]
-struct WantedStacks {
-    /// The numbers of the processes; without them, all are sent.
-    ids: Option<Vec<u64>>,
-}
-
-/// Sends processes in parts. What ends meanwhile is left out.
-pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, String> {
-    let wanted = match with {
-        Value::Null => WantedStacks::default(),
-        with => WantedStacks::deserialize(with)
-            .map_err(|error| format!("a list of numbers expected in 'ids': {error}"))?,
-    };
-    let ids: Option<Arc<[u64]>> = wanted.ids.map(Arc::from);
-    let mut next = Some(0);
-    let mut patience = PATIENCE;
-    while let Some(from) = next {
-        let ids = ids.clone();
-        let mut seen = match vm.look(patience, move |view| look(view, from, ids.as_deref())) {
-            Ok(seen) => seen,
-            Err(NoLook::Ended) => return Err("the program is ending".to_owned()),
-            Err(NoLook::KeptInside) if from == 0 => {
-                return Ok(json!({ "kept_inside": true, "why": why_kept(vm) }));
-            }
-            Err(NoLook::KeptInside) => {
-                return Err("a process keeps the VM; the list is not complete".to_owned());
-            }
-        };
-        let stacks = seen.processes.iter_mut().flat_map(|one| &mut one.stacks);
-        symbols::resolve(&mut stacks.flatten().collect::<Vec<_>>());
-        send_part(part, &seen.processes).map_err(|error| error.to_string())?;
-        next = seen.next;
-        patience = LATER_PATIENCE;
-        if next.is_some() {
-            thread::sleep(BETWEEN_LOOKS);
-        }
-    }
-    Ok(json!({ "kept_inside": false }))
-}
-
-/// What all processes are doing, as text for a report.
-pub(crate) fn of_all(view: &View<'_>) -> String {
-    let names = view.thread_names();
-    let all = view.sched().iter();
-    let processes = all.filter_map(|next| process(view, &names, next, MOST_REPORTED));
-    processes.fold(String::new(), |mut text, process| {
-        // A string takes all that is written to it.
-        let _ = write!(text, "{process}");
-        text
-    })
-}
-
-/// Describes processes from a place on. With `ids`, only those with these numbers.
-fn look(view: &View<'_>, from: u32, ids: Option<&[u64]>) -> SeenAtOnce {
-    let began = Instant::now();
-    let names = view.thread_names();
-    let places = view.sched().places();
-    let mut processes = Vec::new();
-    let mut place = from;
-    while place < places && (place == from || began.elapsed() < LOOK) {
-        let sched = view.sched();
-        let is_wanted = |&next: &ProcessId| {
-            ids.is_none_or(|ids| {
-                sched
-                    .user_data(next)
-                    .map(number)
-                    .is_some_and(|number| ids.contains(&number))
-            })
-        };
-        let next = sched.process_at(place).filter(is_wanted);
-        processes.extend(next.and_then(|next| process(view, &names, next, MOST_FRAMES)));
-        place += 1;
-    }
-    SeenAtOnce {
-        processes,
-        next: (place < places).then_some(place),
-    }
-}
-
-/// A process as it is now, with at most `most` frames of each stack. `None` if it was forgotten.
-pub(crate) fn process(
-    view: &View<'_>,
-    names: &ThreadNames,
-    process: ProcessId,
-    most: c_int,
-) -> Option<Process> {
-    let sched = view.sched();
-    let record = sched.user_data(process)?;
-    let used = view.time_used(process);
-    Some(Process {
-        id: number(record),
-        title: title(record),
-        state: name_of(sched.state(process)).to_owned(),
-        waits: describe_wait(sched, &WORDING, names, process),
-        since: view.idle_for(process).map(|since| since.as_secs_f64()),
-        spawned_at: spawned_at(record),
-        running: used.running.as_secs_f64(),
-        cpu: used.cpu.as_secs_f64(),
-        stacks: of_record(record, most),
-    })
 }
 
 /// The number of the process of a record.
@@ -235,7 +103,7 @@ pub(super) fn write_title(record: usize, title: &mut String) {
 }
 
 /// A state in reports.
-fn name_of(state: State) -> &'static str {
+pub(super) fn name_of(state: State) -> &'static str {
     match state {
         State::Running => "running",
         State::Runnable => "runnable",
@@ -248,7 +116,7 @@ fn name_of(state: State) -> &'static str {
 }
 
 /// Where the process of a record was spawned, such as "file:12", or nothing.
-fn spawned_at(record: usize) -> String {
+pub(super) fn spawned_at(record: usize) -> String {
     let mut text: [c_char; SOURCE + 16] = [0; SOURCE + 16];
     // SAFETY: a record of a process that does not run now. The text has room for what is written,
     // and is ended by a zero byte.

@@ -12,7 +12,7 @@
 mod names;
 
 use super::metrics::Counters;
-use super::{PATIENCE, nanos, stacks, uptime, why_kept};
+use super::{PATIENCE, instant, nanos, processes, stacks, uptime, why_kept};
 use baton_capi::settings::{NamedCount, counters, of_executor};
 use baton_core::sched::ProcessId;
 use baton_core::vm::{NoLook, Times, View, Vm};
@@ -218,7 +218,7 @@ impl LastTable {
         let (mut rows, mut from, mut found) = (Vec::new(), 0, 0);
         while found < limit && from < chosen.len() {
             if from > 0 {
-                thread::sleep(stacks::BETWEEN_LOOKS);
+                thread::sleep(instant::BETWEEN_LOOKS);
             }
             let (left, filter) = (chosen[from..].to_vec(), filter.clone());
             let room = limit - found;
@@ -326,7 +326,7 @@ fn describe(
     for &(process, share) in left {
         examined += 1;
         let alive = Some(process).filter(|&process| view.sched().is_alive(process));
-        let found = alive.and_then(|process| stacks::process(view, &names, process, 1));
+        let found = alive.and_then(|process| processes::process(view, &names, process, 1));
         if let Some(process) = found.filter(|process| has(process, filter)) {
             rows.push(Row {
                 process,
@@ -334,7 +334,7 @@ fn describe(
                 count: None,
             });
         }
-        if rows.len() == room || began.elapsed() >= stacks::LOOK {
+        if rows.len() == room || began.elapsed() >= instant::LOOK {
             break;
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! The list's mutex is a leaf: whoever holds it takes no other lock.
 
-use crate::inside::{self, stacks};
+use crate::inside::{self, instant};
 use baton_core::vm::{HaltOutcome, Vm};
 use baton_sys::forking::{Child, ForkMutex};
 use std::ffi::{c_char, c_int, c_void};
@@ -122,7 +122,7 @@ fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<Beside>>)> {
 
 /// What the processes of another VM are doing. `title` says which VM it is.
 fn describe(vm: &Vm, title: &str) -> String {
-    let processes = vm.look(PATIENCE, |view| stacks::of_all(view));
+    let processes = vm.look(PATIENCE, instant::of_all);
     format!(
         "baton: processes of {title}\n{}",
         processes.unwrap_or_default()

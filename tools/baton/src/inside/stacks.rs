@@ -2,7 +2,7 @@
 
 use super::{Once, print, print_json};
 use baton_observe::client::{AttachError, Connection};
-use baton_observe::report::{Process, group};
+use baton_observe::report::{Groups, Overview, Process, group};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -39,24 +39,42 @@ fn show(options: &StacksOptions, program: &mut Connection) -> Result<(), String>
         let why = end.get("why").and_then(Value::as_str);
         return print_held(options, why.unwrap_or("a process keeps the VM"));
     }
-    if options.once.json {
-        return match options.group {
-            true => print_json("baton.stacks", &json!({ "groups": group(&processes) })),
-            false => print_json("baton.stacks", &json!({ "processes": processes })),
+    // The holders came first.
+    processes.sort_by_key(|process| process.id);
+    let overview: Overview = match end.get("overview") {
+        Some(overview) => serde_json::from_value(overview.clone())
+            .map_err(|error| format!("a wrong answer: {error}"))?,
+        None => Overview::default(),
+    };
+    match options.once.json {
+        true => print_json("baton.stacks", &as_json(options, &processes, &overview)),
+        false => print(&as_text(options, &processes, &overview)),
+    }
+}
+
+fn as_json(options: &StacksOptions, processes: &[Process], overview: &Overview) -> Value {
+    let mut all = json!(overview);
+    match options.group {
+        true => all["groups"] = json!(group(processes)),
+        false => all["processes"] = json!(processes),
+    }
+    all
+}
+
+fn as_text(options: &StacksOptions, processes: &[Process], overview: &Overview) -> String {
+    if options.group {
+        let groups = Groups {
+            processes,
+            overview,
         };
+        return groups.to_string();
     }
     let mut text = String::new();
-    if options.group {
-        for group in group(&processes) {
-            // A string takes all that is written to it; here and below.
-            let _ = write!(text, "{group}");
-        }
-    } else {
-        for process in &processes {
-            let _ = write!(text, "{process}");
-        }
+    for process in processes {
+        // A string takes all that is written to it.
+        let _ = write!(text, "{process}");
     }
-    print(&text)
+    text + &overview.to_string()
 }
 
 fn print_held(options: &StacksOptions, what: &str) -> Result<(), String> {

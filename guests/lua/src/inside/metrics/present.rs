@@ -2,11 +2,11 @@
 //! calls in C have not returned. Read in looks, when somebody asks; so a program that nobody asks
 //! does nothing for it.
 //!
-//! A look lasts about [`LOOK`](stacks::LOOK). With thousands of processes there are several, and
+//! A look lasts about [`LOOK`](instant::LOOK). With thousands of processes there are several, and
 //! the numbers are of several moments.
 
-use super::super::PATIENCE;
 use super::super::stacks::{self, Collector};
+use super::super::{PATIENCE, instant};
 use crate::call_times;
 use baton_core::sched::{Blocker, ProcessId, SharedKind};
 use baton_core::vm::{Times, View, Vm};
@@ -77,7 +77,7 @@ impl Present {
         let mut next = Some(0);
         while let Some(from) = next {
             if from > 0 {
-                thread::sleep(stacks::BETWEEN_LOOKS);
+                thread::sleep(instant::BETWEEN_LOOKS);
             }
             let seen = vm.look(PATIENCE, move |view| {
                 let next = present.look(view, from);
@@ -103,7 +103,7 @@ impl Present {
         let left = view.times().filter(|times| times.process.index() >= from);
         let mut next = None;
         for (number, times) in left.enumerate() {
-            if number % AT_ONCE == AT_ONCE - 1 && began.elapsed() >= stacks::LOOK {
+            if number % AT_ONCE == AT_ONCE - 1 && began.elapsed() >= instant::LOOK {
                 next = Some(times.process.index());
                 break;
             }

@@ -1,0 +1,317 @@
+//! All processes at one instant.
+//!
+//! | step | what is read | how long all processes wait for it |
+//! |---|---|---|
+//! | the first look | what each process waits for, and who may end that; the stacks of the running process and of holders | some 40 ns for each process, and [`LOOK`] |
+//! | more looks | the stacks of the others | [`LOOK`] each |
+//!
+//! So what is said of waits and holders is of one instant, and fits together. A process that has
+//! run before its stack was read is marked. With more than [`AT_ONCE`] processes, the first look is
+//! several: then the overview says so.
+
+use super::objects::ObjectList;
+use super::processes::{place_of, process, process_of};
+use super::{PATIENCE, stacks, symbols, why_kept};
+use crate::wording::WORDING;
+use baton_core::sched::{CensusRow, Role, State, ThreadNames, WaitRing};
+use baton_core::sched::{describe_ring, rings};
+use baton_core::vm::{NoLook, View, Vm};
+use baton_observe::observer::{Part, send_part};
+use baton_observe::report::{Overview, Process, WaitRing as RingReport};
+use baton_sys::clock;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::ffi::c_int;
+use std::fmt::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How many processes are counted in one step: for some hundred microseconds.
+const AT_ONCE: u32 = 16_384;
+
+/// How many stacks of holders are read in the first look.
+const MOST_HOLDERS: usize = 32;
+
+/// How long one look may last: all processes wait meanwhile.
+pub(super) const LOOK: Duration = Duration::from_micros(500);
+
+/// How long later looks wait for a safepoint.
+const LATER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The time between two looks, for the processes.
+pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// The maximal number of frames of one stack that are sent.
+const MOST_FRAMES: c_int = 200;
+
+/// The maximal number of frames of each stack that a report reads: one more than it shows.
+const MOST_REPORTED: c_int = 23;
+
+/// The details of the question.
+#[derive(Default, Deserialize)]
+struct WantedStacks {
+    /// The numbers of the processes; without them, all are sent.
+    ids: Option<Vec<u64>>,
+}
+
+/// Sends processes in parts, and an overview at the end. What ends meanwhile is left out.
+pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, String> {
+    let wanted = match with {
+        Value::Null => WantedStacks::default(),
+        with => WantedStacks::deserialize(with)
+            .map_err(|error| format!("a list of numbers expected in 'ids': {error}"))?,
+    };
+    let mut instant = InstantLook::new(wanted.ids);
+    let mut patience = PATIENCE;
+    loop {
+        let stepped = vm.look(patience, move |view| {
+            instant.step(view);
+            instant
+        });
+        instant = match stepped {
+            Ok(instant) => instant,
+            Err(NoLook::Ended) => return Err("the program is ending".to_owned()),
+            Err(NoLook::KeptInside) if patience == PATIENCE => {
+                return Ok(json!({ "kept_inside": true, "why": why_kept(vm) }));
+            }
+            Err(NoLook::KeptInside) => {
+                return Err("a process keeps the VM; the list is not complete".to_owned());
+            }
+        };
+        send_part(part, &instant.take_found()).map_err(|error| error.to_string())?;
+        if instant.is_done() {
+            return Ok(json!({ "kept_inside": false, "overview": instant.overview() }));
+        }
+        patience = LATER_PATIENCE;
+        thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+/// What all processes are doing, as text for a report; and who waits for each other.
+pub(crate) fn of_all(view: &mut View<'_>) -> String {
+    let names = view.thread_names();
+    let all = view.sched().iter();
+    let processes = all.filter_map(|next| process(view, &names, next, MOST_REPORTED));
+    let text = processes.fold(String::new(), |mut text, process| {
+        // A string takes all that is written to it.
+        let _ = write!(text, "{process}");
+        text
+    });
+    text + &rings_of(view)
+}
+
+/// A look that goes on in steps. It travels into each step and comes back.
+struct InstantLook {
+    /// Only processes with these numbers are wanted; `None`: all.
+    ids: Option<Vec<u64>>,
+    rows: Vec<CensusRow>,
+    /// When the first step and the last one were.
+    began_at: Option<clock::Instant>,
+    ended_at: Option<clock::Instant>,
+    steps: u32,
+    /// The place at which the next step of the census begins; `None` once all are counted.
+    next_place: Option<u32>,
+    /// The rows that come first, and how many of all are done.
+    first: Vec<usize>,
+    is_first: HashSet<usize>,
+    done: usize,
+    /// What this step has found.
+    found: Vec<Process>,
+    objects: ObjectList,
+    rings: Vec<WaitRing>,
+    ring_texts: Vec<RingReport>,
+    moved_on: usize,
+    is_done: bool,
+}
+
+impl InstantLook {
+    fn new(ids: Option<Vec<u64>>) -> InstantLook {
+        InstantLook {
+            ids,
+            rows: Vec::new(),
+            began_at: None,
+            ended_at: None,
+            steps: 0,
+            next_place: Some(0),
+            first: Vec::new(),
+            is_first: HashSet::new(),
+            done: 0,
+            found: Vec::new(),
+            objects: ObjectList::default(),
+            rings: Vec::new(),
+            ring_texts: Vec::new(),
+            moved_on: 0,
+            is_done: false,
+        }
+    }
+
+    /// Goes on for at most about [`LOOK`].
+    fn step(&mut self, view: &mut View<'_>) {
+        if let Some(from) = self.next_place {
+            self.count(view, from);
+            if self.next_place.is_some() {
+                return;
+            }
+            self.choose_first();
+        }
+        let began = Instant::now();
+        let names = view.thread_names();
+        let all = self.first.len() + self.rows.len();
+        let mut has_read = false;
+        while self.done < all && (!has_read || began.elapsed() < LOOK) {
+            let row = match self.first.get(self.done) {
+                Some(&row) => row,
+                None => self.done - self.first.len(),
+            };
+            let is_again = self.done >= self.first.len() && self.is_first.contains(&row);
+            self.done += 1;
+            if !is_again {
+                has_read |= self.read(view, &names, row);
+            }
+        }
+        if self.done == all {
+            self.end(view, &names);
+        }
+    }
+
+    /// Counts the processes at the next places.
+    fn count(&mut self, view: &mut View<'_>, from: u32) {
+        let places = view.sched().places();
+        let until = places.min(from.saturating_add(AT_ONCE));
+        self.rows.reserve((until - from.min(until)) as usize);
+        let now = clock::Instant::now();
+        self.began_at.get_or_insert(now);
+        self.ended_at = Some(now);
+        self.steps += 1;
+        view.census(from..until, &mut self.rows);
+        self.next_place = (until < places).then_some(until);
+    }
+
+    /// The running process comes first, as it goes on; then the holders of what others wait for.
+    fn choose_first(&mut self) {
+        let running = self.rows.iter().position(is_running);
+        self.first.extend(running);
+        self.is_first.extend(running);
+        let mut last = None;
+        for row in &self.rows {
+            let partner = row.partner.filter(|partner| partner.role == Role::Holder);
+            let Some(holder) = partner.map(|partner| partner.process) else {
+                continue;
+            };
+            if last.replace(holder) == Some(holder) {
+                continue;
+            }
+            let key = |row: &CensusRow| place_of(row.process);
+            if let Ok(found) = self.rows.binary_search_by_key(&place_of(holder), key)
+                && self.is_first.insert(found)
+            {
+                self.first.push(found);
+                if self.first.len() > MOST_HOLDERS {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads the process of a row. Returns whether it is wanted, and lives.
+    fn read(&mut self, view: &View<'_>, names: &ThreadNames, place: usize) -> bool {
+        let row = self.rows[place];
+        let Some(record) = view.sched().user_data(row.process) else {
+            return false;
+        };
+        let ids = self.ids.as_ref();
+        if ids.is_some_and(|ids| !ids.contains(&stacks::number(record))) {
+            return false;
+        }
+        let now = self.began_at.unwrap_or_else(clock::Instant::now);
+        let idle = row.idle_at(now);
+        let Some(mut process) = process_of(view, names, &row, idle, MOST_FRAMES) else {
+            return false;
+        };
+        let is_of_this_step = self.steps == 1 && self.found.len() == self.done - 1;
+        process.has_moved_on = match is_running(&row) {
+            true => !is_of_this_step,
+            false => view.has_run_since(&row),
+        };
+        self.moved_on += usize::from(process.has_moved_on && !is_running(&row));
+        self.objects.add(
+            view,
+            &row,
+            &process.object,
+            idle.map(|idle| idle.as_secs_f64()),
+        );
+        self.found.push(process);
+        true
+    }
+
+    fn end(&mut self, view: &View<'_>, names: &ThreadNames) {
+        self.rings = rings(&self.rows);
+        self.ring_texts = self
+            .rings
+            .iter()
+            .map(|ring| describe(view, names, &self.rows, ring))
+            .collect();
+        self.is_done = true;
+    }
+
+    /// What the step has found. It is looked at outside of the VM.
+    fn take_found(&mut self) -> Vec<Process> {
+        let mut found = std::mem::take(&mut self.found);
+        let stacks = found.iter_mut().flat_map(|one| &mut one.stacks);
+        symbols::resolve(&mut stacks.flatten().collect::<Vec<_>>());
+        found
+    }
+
+    /// Whether nothing is left to do.
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// What is waited for.
+    fn overview(self) -> Overview {
+        let nanos = |at: Option<clock::Instant>| at.map_or(0, clock::Instant::as_nanos);
+        let span = nanos(self.ended_at) - nanos(self.began_at);
+        Overview {
+            objects: self.objects.sorted(),
+            rings: self.ring_texts,
+            moved_on: self.moved_on,
+            steps: self.steps,
+            span: Duration::from_nanos(span).as_secs_f64(),
+        }
+    }
+}
+
+fn is_running(row: &CensusRow) -> bool {
+    row.state == State::Running
+}
+
+fn describe(
+    view: &View<'_>,
+    names: &ThreadNames,
+    rows: &[CensusRow],
+    ring: &WaitRing,
+) -> RingReport {
+    let number = |&row: &usize| {
+        view.sched()
+            .user_data(rows[row].process)
+            .map(stacks::number)
+    };
+    RingReport {
+        is_certain: ring.is_certain,
+        ids: ring.rows.iter().filter_map(number).collect(),
+        lines: describe_ring(view.sched(), &WORDING, names, rows, ring),
+    }
+}
+
+/// The rings of the present, as text for a report; empty if there is none.
+fn rings_of(view: &mut View<'_>) -> String {
+    let places = view.sched().places();
+    let mut rows = Vec::new();
+    view.census(0..places, &mut rows);
+    let names = view.thread_names();
+    rings(&rows)
+        .iter()
+        .map(|ring| describe(view, &names, &rows, ring).to_string())
+        .collect()
+}
