@@ -10,6 +10,7 @@ mod merged;
 pub mod pprof;
 mod speedscope;
 mod summary;
+mod waits;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -19,7 +20,8 @@ use crate::interned::Interned;
 use crate::{quantity, text};
 
 pub use format::{Format, UnknownFormat};
-pub use summary::{FunctionCost, Summary, WaitCost};
+pub use summary::{FunctionCost, Summary};
+pub use waits::{HeldPlace, HolderCost, WaitCost};
 
 /// What a profile measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -235,6 +237,7 @@ pub struct Profile {
     samples: Vec<Sample>,
     /// The place in `samples` of each stack with its labels.
     places: HashMap<(StackId, Labels), usize>,
+    wait_details: waits::WaitDetails,
 }
 
 impl Profile {
@@ -251,6 +254,7 @@ impl Profile {
             stacks: Interned::default(),
             samples: Vec::new(),
             places: HashMap::new(),
+            wait_details: waits::WaitDetails::default(),
         }
     }
 

@@ -63,11 +63,31 @@ struct SentSample {
     object: String,
     #[serde(default)]
     holder: String,
+    #[serde(default)]
+    class: String,
+    #[serde(default)]
+    role: String,
+    #[serde(default)]
+    kind: SentKind,
     value: u64,
     count: u64,
 }
 
+/// What a sample says.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SentKind {
+    #[default]
+    Cost,
+    Holder,
+    Longest,
+}
+
 fn add(profile: &mut Profile, sample: SentSample) {
+    if matches!(sample.kind, SentKind::Longest) {
+        profile.extend_longest_wait(&sample.object, sample.value);
+        return;
+    }
     let mut frames = sample.frames;
     // What has called the outermost function of the program is no part of it.
     let has_more = frames.len() > 1;
@@ -79,26 +99,17 @@ fn add(profile: &mut Profile, sample: SentSample) {
         frames.pop();
     }
     let stack = profile.stack(frames.into_iter().map(frame));
+    if matches!(sample.kind, SentKind::Holder) {
+        profile.add_holder(&sample.object, &sample.role, stack, sample.value);
+        return;
+    }
+    if !sample.class.is_empty() {
+        profile.set_class(&sample.object, &sample.class);
+    }
     let labels = Labels::of_process(&sample.process, sample.id)
-        .waiting_for(object(&sample.object), &sample.holder)
+        .waiting_for(&sample.object, &sample.holder)
         .in_vm(&sample.vm);
     profile.add(stack, sample.value, sample.count, labels);
-}
-
-/// The object in what a process waits for: "to send to the channel 'x'" is "the channel 'x' (to
-/// send)".
-fn object(wait: &str) -> String {
-    const VERBS: [(&str, &str); 4] = [
-        ("to receive from ", "to receive"),
-        ("to send to ", "to send"),
-        ("to read under ", "to read"),
-        ("to write under ", "to write"),
-    ];
-    let found = VERBS.iter().find_map(|(beginning, verb)| {
-        let object = wait.strip_prefix(beginning)?;
-        Some(format!("{object} ({verb})"))
-    });
-    found.unwrap_or_else(|| wait.strip_prefix("for ").unwrap_or(wait).to_owned())
 }
 
 /// A function in C by the name that its caller uses, and its symbol if that is another one.

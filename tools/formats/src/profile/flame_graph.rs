@@ -194,7 +194,7 @@ fn class(place: &Place, label: &str) -> String {
         Place::Function {
             kind: FrameKind::C, ..
         } => 'c',
-        Place::Wait { .. } => 'w',
+        Place::Wait { .. } | Place::Idle => 'w',
         Place::Vm(_) | Place::Unknown => return "u".to_owned(),
     };
     let sum = label.bytes().fold(7_u32, |sum, byte| {
@@ -268,7 +268,7 @@ mod checks {
             "<title>all\n1.00 µs, 100.0 %, 4 samples</title>",
             "<title>serve (a.lua:1)\n1.00 µs, 100.0 %, 4 samples\nline 3: 100.0 %</title>",
             "<title>lock [C]\n750 ns, 75.0 %, 3 samples</title>",
-            "<title>waits for mutex &lt;m&gt;, held by p\n750 ns, 75.0 %, 3 samples</title>",
+            "<title>waits for mutex &lt;m&gt;\n750 ns, 75.0 %, 3 samples</title>",
         ] {
             assert!(svg.contains(expected), "{expected}\n{svg}");
         }

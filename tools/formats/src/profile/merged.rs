@@ -19,8 +19,10 @@ pub(super) enum Place {
     },
     /// A VM, beneath all that it runs.
     Vm(String),
-    /// An object that a process waited for, and its holder.
-    Wait { object: String, holder: String },
+    /// An object that processes waited for, whoever had it.
+    Wait { object: String },
+    /// All waits for work or for a time.
+    Idle,
     /// A stack without frames.
     Unknown,
 }
@@ -38,11 +40,9 @@ impl Place {
 
     /// What a sample waited for, if that is known.
     pub(super) fn of_wait(sample: &Sample) -> Option<Self> {
-        let labels = &sample.labels;
-        let is_known = !labels.object.is_empty() || !labels.holder.is_empty();
-        is_known.then(|| Self::Wait {
-            object: labels.object.clone(),
-            holder: labels.holder.clone(),
+        let object = &sample.labels.object;
+        (!object.is_empty()).then(|| Self::Wait {
+            object: object.clone(),
         })
     }
 
@@ -65,7 +65,7 @@ impl Place {
                     (file, line) => format!("{name} ({file}:{line})"),
                 }
             }
-            Self::Vm(_) | Self::Wait { .. } | Self::Unknown => self.name(),
+            Self::Vm(_) | Self::Wait { .. } | Self::Idle | Self::Unknown => self.name(),
         };
         text::visible(&label)
     }
@@ -76,7 +76,7 @@ impl Place {
             Self::Function {
                 name, file, kind, ..
             } => name.is_empty() && !file.is_empty() && *kind == FrameKind::Lua,
-            Self::Vm(_) | Self::Wait { .. } | Self::Unknown => false,
+            Self::Vm(_) | Self::Wait { .. } | Self::Idle | Self::Unknown => false,
         }
     }
 
@@ -94,7 +94,7 @@ impl Place {
             Self::Function {
                 file, first_line, ..
             } => format!("{name} {file}:{first_line}"),
-            Self::Vm(_) | Self::Wait { .. } | Self::Unknown => name,
+            Self::Vm(_) | Self::Wait { .. } | Self::Idle | Self::Unknown => name,
         }
     }
 
@@ -110,11 +110,8 @@ impl Place {
             Self::Vm(name) => format!("VM '{name}'"),
             Self::Function { name, .. } if name.is_empty() => "(anonymous)".to_owned(),
             Self::Function { name, .. } => name.clone(),
-            Self::Wait { object, holder } => match (object.as_str(), holder.as_str()) {
-                (object, "") => format!("waits for {object}"),
-                ("", holder) => format!("waits for {holder}"),
-                (object, holder) => format!("waits for {object}, held by {holder}"),
-            },
+            Self::Wait { object } => format!("waits for {object}"),
+            Self::Idle => "waits for work or for a time".to_owned(),
             Self::Unknown => "(unknown)".to_owned(),
         }
     }
@@ -144,7 +141,8 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Merges the stacks of a profile. If it is of several VMs, each is the outermost place of its
-    /// stacks. In a profile of waits, what was waited for becomes the innermost place.
+    /// stacks. In a profile of waits, what was waited for becomes the innermost place, and all that
+    /// waited for work stands apart.
     pub(super) fn of(profile: &Profile) -> Self {
         let mut places = Interned::default();
         let mut paths: Vec<Path> = Vec::new();
@@ -152,12 +150,15 @@ impl Merged {
         let has_several_vms = profile.has_several_vms();
         for sample in profile.samples() {
             let vm = has_several_vms.then(|| Place::Vm(sample.labels.vm.clone()));
-            let frames = profile.frames(sample.stack).rev().map(Place::of_frame);
+            let is_idle = profile.wait_details.is_idle(&sample.labels.object);
+            let idle = is_idle.then_some(Place::Idle);
             let mut path: Vec<u32> = vm
                 .into_iter()
-                .chain(frames)
+                .chain(idle)
                 .map(|place| places.add(place))
                 .collect();
+            let frames = profile.frames(sample.stack).rev();
+            path.extend(frames.map(|frame| places.add(Place::of_frame(frame))));
             if profile.measure == Measure::Waits
                 && let Some(wait) = Place::of_wait(sample)
             {
@@ -220,7 +221,7 @@ mod checks {
             let merged = Merged::of(&profile);
             assert_eq!(merged.paths[0].places.len(), depth);
             let last = *merged.paths[0].places.last().expect("a place");
-            let is_wait = merged.places.get(last).label() == "waits for mutex 'm', held by q";
+            let is_wait = merged.places.get(last).label() == "waits for mutex 'm'";
             assert_eq!(is_wait, measure == Measure::Waits);
         }
     }

@@ -87,7 +87,7 @@ fn shared_frame(place: &Place) -> SharedFrame {
         Place::Function {
             file, first_line, ..
         } => (file.clone(), *first_line),
-        Place::Vm(_) | Place::Wait { .. } | Place::Unknown => (String::new(), 0),
+        Place::Vm(_) | Place::Wait { .. } | Place::Idle | Place::Unknown => (String::new(), 0),
     };
     SharedFrame {
         name: place.unique_name(),

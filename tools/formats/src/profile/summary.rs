@@ -1,12 +1,13 @@
 //! What each function cost, as a table and as JSON.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::Serialize;
 
 use super::merged::Place;
+use super::waits::{self, WaitCost, WaitTable};
 use super::{FrameKind, Measure, Profile, Unit};
 use crate::interned::Interned;
 use crate::{quantity, text};
@@ -41,21 +42,6 @@ pub struct FunctionCost {
     label: String,
 }
 
-/// What processes waited for, over all stacks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WaitCost {
-    /// The object; empty if that is not known.
-    pub object: String,
-    /// The process that had it; empty if there was none.
-    pub holder: String,
-    /// The time that processes waited, in nanoseconds.
-    pub total: u64,
-    /// The number of waits.
-    pub count: u64,
-    #[serde(skip)]
-    label: String,
-}
-
 /// The costs in a profile. `Display` writes tables for people, [`Self::to_json`] text for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
@@ -65,15 +51,19 @@ pub struct Summary {
     pub unit: &'static str,
     /// The sum of all values.
     pub total: u64,
+    /// For waits: the part of it in which processes waited for work, or for a time.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub idle: u64,
     /// The number of measurements.
     pub count: u64,
     /// The distance between two of them; 0 if everything was measured.
     pub period: u64,
     /// How long the profile lasted, in nanoseconds.
     pub duration: u64,
-    /// The functions, the greatest own value first.
+    /// The functions, the greatest own value first; for waits without the idle ones.
     pub functions: Vec<FunctionCost>,
-    /// What was waited for, the greatest value first. Only a profile of waits has it.
+    /// What was waited for: what kept processes waiting first, the greatest value first. Only a
+    /// profile of waits has it.
     pub waits: Vec<WaitCost>,
     #[serde(skip)]
     heading: String,
@@ -98,12 +88,13 @@ pub(super) fn of(profile: &Profile) -> Summary {
         measure: profile.measure.key(),
         unit: unit.name(),
         total: profile.total(),
+        idle: idle(profile),
         count: profile.count(),
         period: profile.period,
         duration: profile.duration_nanos(),
         functions: functions(profile),
         waits: match profile.measure {
-            Measure::Waits => waits(profile),
+            Measure::Waits => waits::costs(profile),
             Measure::CpuTime | Measure::WallTime | Measure::Allocation => Vec::new(),
         },
         heading: text::visible(&profile.heading()),
@@ -119,6 +110,9 @@ fn functions(profile: &Profile) -> Vec<FunctionCost> {
     // The number of the sample that last counted a place, so that recursion counts once.
     let mut counted: Vec<usize> = Vec::new();
     for (number, sample) in profile.samples().iter().enumerate() {
+        if profile.wait_details.is_idle(&sample.labels.object) {
+            continue;
+        }
         let mut stack: Vec<Place> = profile.frames(sample.stack).map(Place::of_frame).collect();
         if stack.is_empty() {
             stack.push(Place::Unknown);
@@ -166,7 +160,9 @@ fn cost(vm: &str, place: &Place, sums: Sums) -> FunctionCost {
             kind,
             ..
         } => (file.clone(), *first_line, *kind == FrameKind::C),
-        Place::Vm(_) | Place::Wait { .. } | Place::Unknown => (String::new(), 0, false),
+        Place::Vm(_) | Place::Wait { .. } | Place::Idle | Place::Unknown => {
+            (String::new(), 0, false)
+        }
     };
     FunctionCost {
         function: place.name(),
@@ -181,33 +177,15 @@ fn cost(vm: &str, place: &Place, sums: Sums) -> FunctionCost {
     }
 }
 
-fn waits(profile: &Profile) -> Vec<WaitCost> {
-    let mut sums: HashMap<(&str, &str), (u64, u64)> = HashMap::new();
-    for sample in profile.samples() {
-        let key = (sample.labels.object.as_str(), sample.labels.holder.as_str());
-        let (total, count) = sums.entry(key).or_default();
-        *total = total.saturating_add(sample.value);
-        *count = count.saturating_add(sample.count);
-    }
-    // The order of a hash table differs from run to run; the names decide between equals.
-    let sorted: BTreeMap<_, _> = sums
-        .into_iter()
-        .map(|(names, (total, count))| ((Reverse(total), names), count))
-        .collect();
-    let costs = sorted
-        .into_iter()
-        .map(|((Reverse(total), (object, holder)), count)| WaitCost {
-            object: object.to_owned(),
-            holder: holder.to_owned(),
-            total,
-            count,
-            label: match (object, holder) {
-                ("", "") => "(unknown)".to_owned(),
-                (object, "") => text::visible(object),
-                (object, holder) => text::visible(&format!("{object}, held by {holder}")),
-            },
-        });
-    costs.collect()
+/// What processes waited for work or for a time.
+fn idle(profile: &Profile) -> u64 {
+    let samples = profile.samples().iter();
+    let idle = samples.filter(|sample| profile.wait_details.is_idle(&sample.labels.object));
+    idle.fold(0, |sum, sample| sum.saturating_add(sample.value))
+}
+
+fn is_nothing(value: &u64) -> bool {
+    *value == 0
 }
 
 impl Summary {
@@ -218,11 +196,16 @@ impl Summary {
         serde_json::to_string(self).expect("numbers and texts are JSON")
     }
 
-    /// The summary with at most `limit` functions and `limit` objects.
+    /// The summary with at most `limit` functions and `limit` objects of each class.
     #[must_use]
     pub fn top(mut self, limit: usize) -> Self {
         self.functions.truncate(limit);
-        self.waits.truncate(limit);
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        self.waits.retain(|wait| {
+            let count = counts.entry(wait.class.clone()).or_default();
+            *count += 1;
+            *count <= limit
+        });
         self
     }
 
@@ -232,7 +215,7 @@ impl Summary {
     }
 
     fn share(&self, value: u64) -> String {
-        let shown = quantity::percent(value, self.total);
+        let shown = quantity::percent(value, self.total.saturating_sub(self.idle));
         format!("{shown:>SHARE_WIDTH$}")
     }
 }
@@ -240,14 +223,11 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |value| self.shown_unit.shown(value);
-        write!(
-            out,
-            "{}: {} in {} {}",
-            self.heading,
-            shown(self.total),
-            self.count,
-            self.counted
-        )?;
+        write!(out, "{}: {}", self.heading, shown(self.total))?;
+        if self.idle > 0 {
+            write!(out, ", {} of it idle,", shown(self.idle))?;
+        }
+        write!(out, " in {} {}", self.count, self.counted)?;
         if self.duration > 0 {
             write!(out, " over {}", quantity::time(self.duration))?;
         }
@@ -269,20 +249,7 @@ impl fmt::Display for Summary {
             let (total, total_share) = (self.value(cost.total), self.share(cost.total));
             writeln!(out, "{own}{own_share}{total}{total_share}  {}", cost.label)?;
         }
-        if self.waits.is_empty() {
-            return Ok(());
-        }
-        writeln!(
-            out,
-            "\n{:>VALUE_WIDTH$}{:SHARE_WIDTH$}{:>VALUE_WIDTH$}  waited for",
-            "time", "", "samples"
-        )?;
-        for wait in &self.waits {
-            let (total, share) = (self.value(wait.total), self.share(wait.total));
-            let count = wait.count;
-            writeln!(out, "{total}{share}{count:>VALUE_WIDTH$}  {}", wait.label)?;
-        }
-        Ok(())
+        write!(out, "{}", WaitTable(&self.waits))
     }
 }
 
@@ -364,9 +331,10 @@ Waits: 5.00 µs in 4 samples
      self            total          function
   5.00 µs 100.0 %  5.00 µs 100.0 %  lock [C]
 
-     time          samples  waited for
-  4.00 µs  80.0 %        2  mutex 'm', held by q
-  1.00 µs  20.0 %        2  channel\u{240a}
+     time          longest  waited for
+  4.00 µs  80.0 %           mutex 'm'
+                            held by q 100.0 %
+  1.00 µs  20.0 %           channel\u{240a}
 ";
         assert_eq!(profile.summary().to_string(), expected);
     }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `cpu` | the processor time of the running process | `cpu.rs` |
 //! | `wall` | the time of all processes, running or not | `everyone.rs` |
-//! | `waits` | the time of processes that wait, by what they wait for | `everyone.rs` |
+//! | `waits` | the time of processes that wait, by what they wait for | `waits.rs` |
 //! | `alloc` | the bytes that Lua allocates | `allocations.rs` |
 //!
 //! The samples are sent again and again, so that a program that ends has sent almost all of its.
@@ -16,6 +16,7 @@ mod everyone;
 mod nearby;
 mod packed;
 mod random;
+mod waits;
 
 use super::stop::Stop;
 use super::symbols;
@@ -32,6 +33,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
+use waits::WaitSampler;
 
 /// The longest time in which no sample can be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -86,6 +88,29 @@ struct Place {
     /// What it waits for, and who holds that; empty if it does not wait.
     object: String,
     holder: String,
+    /// For waits: the class of the object, and why the holder may end them.
+    class: &'static str,
+    role: &'static str,
+    kind: SampleKind,
+}
+
+/// What a sample says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum SampleKind {
+    /// The time, or bytes, of processes at a place.
+    #[default]
+    Cost,
+    /// The time for which others waited for what the process at the place holds.
+    Holder,
+    /// By how much the longest wait for an object has grown.
+    Longest,
+}
+
+impl SampleKind {
+    fn is_cost(&self) -> bool {
+        *self == SampleKind::Cost
+    }
 }
 
 impl Place {
@@ -127,6 +152,12 @@ struct Sample<'a> {
     object: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     holder: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    class: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    role: &'a str,
+    #[serde(skip_serializing_if = "SampleKind::is_cost")]
+    kind: SampleKind,
     /// In nanoseconds, or bytes.
     value: u64,
     /// How many samples these are.
@@ -141,6 +172,9 @@ impl Sample<'_> {
             frames,
             object: &place.object,
             holder: &place.holder,
+            class: place.class,
+            role: place.role,
+            kind: place.kind,
             value,
             count,
         }
@@ -194,8 +228,8 @@ pub(super) fn answer(
     let times = (duration, Duration::from_secs(1) / wanted.rate);
     let passed = match wanted.what {
         What::Cpu => sample(vm, CpuSampler::new(vm), times, control, part)?,
-        What::Wall => sample(vm, EveryoneSampler::new(false), times, control, part)?,
-        What::Waits => sample(vm, EveryoneSampler::new(true), times, control, part)?,
+        What::Wall => sample(vm, EveryoneSampler::new(), times, control, part)?,
+        What::Waits => sample(vm, WaitSampler::new(), times, control, part)?,
         What::Alloc => sample_allocations(vm, duration, control, part)?,
     };
     Ok(json!({ "seconds": passed.as_secs_f64() }))

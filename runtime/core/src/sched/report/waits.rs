@@ -256,28 +256,6 @@ impl Held {
     }
 }
 
-/// As [`describe_wait`], with the holders of a lock apart: "for the mutex 'accounts'" and "process
-/// 7". Both are empty if the process waits for nothing.
-pub fn describe_wait_and_holder<C>(
-    sched: &Scheduler<C>,
-    wording: &Wording,
-    names: &ThreadNames,
-    pid: ProcessId,
-) -> (String, String) {
-    let mut text = describe_wait(sched, wording, names, pid);
-    let mut holders = String::new();
-    if let Some(blocker) = sched.blocker(pid) {
-        // A string takes all that is written to it.
-        let _ = Held::now(sched, blocker).write(sched, wording, &mut holders);
-    }
-    if !holders.is_empty()
-        && let Some(rest) = text.strip_suffix(&format!(", held by {holders}"))
-    {
-        text.truncate(rest.len());
-    }
-    (text, holders)
-}
-
 /// The first cases of a select. The scheduler lists the last one first.
 fn write_cases<C>(
     sched: &Scheduler<C>,
