@@ -122,7 +122,8 @@ struct InstantLook {
     rings: Vec<WaitRing>,
     ring_texts: Vec<RingReport>,
     moved_on: usize,
-    is_done: bool,
+    has_read_all: bool,
+    has_searched: bool,
 }
 
 impl InstantLook {
@@ -142,7 +143,8 @@ impl InstantLook {
             rings: Vec::new(),
             ring_texts: Vec::new(),
             moved_on: 0,
-            is_done: false,
+            has_read_all: false,
+            has_searched: false,
         }
     }
 
@@ -158,8 +160,8 @@ impl InstantLook {
         let began = Instant::now();
         let names = view.thread_names();
         let all = self.first.len() + self.rows.len();
-        let mut has_read = false;
-        while self.done < all && (!has_read || began.elapsed() < LOOK) {
+        let first = self.done;
+        while self.done < all && (self.done == first || began.elapsed() < LOOK) {
             let row = match self.first.get(self.done) {
                 Some(&row) => row,
                 None => self.done - self.first.len(),
@@ -167,11 +169,13 @@ impl InstantLook {
             let is_again = self.done >= self.first.len() && self.is_first.contains(&row);
             self.done += 1;
             if !is_again {
-                has_read |= self.read(view, &names, row);
+                self.read(view, &names, row);
             }
         }
         if self.done == all {
-            self.end(view, &names);
+            let describe = |ring| describe(view, &names, &self.rows, ring);
+            self.ring_texts = self.rings.iter().map(describe).collect();
+            self.has_read_all = true;
         }
     }
 
@@ -214,20 +218,20 @@ impl InstantLook {
         }
     }
 
-    /// Reads the process of a row. Returns whether it is wanted, and lives.
-    fn read(&mut self, view: &View<'_>, names: &ThreadNames, place: usize) -> bool {
+    /// Reads the process of a row, if it is wanted, and lives.
+    fn read(&mut self, view: &View<'_>, names: &ThreadNames, place: usize) {
         let row = self.rows[place];
         let Some(record) = view.sched().user_data(row.process) else {
-            return false;
+            return;
         };
         let ids = self.ids.as_ref();
         if ids.is_some_and(|ids| !ids.contains(&stacks::number(record))) {
-            return false;
+            return;
         }
         let now = self.began_at.unwrap_or_else(clock::Instant::now);
         let idle = row.idle_at(now);
         let Some(mut process) = process_of(view, names, &row, idle, MOST_FRAMES) else {
-            return false;
+            return;
         };
         let is_of_this_step = self.steps == 1 && self.found.len() == self.done - 1;
         process.has_moved_on = match is_running(&row) {
@@ -242,17 +246,6 @@ impl InstantLook {
             idle.map(|idle| idle.as_secs_f64()),
         );
         self.found.push(process);
-        true
-    }
-
-    fn end(&mut self, view: &View<'_>, names: &ThreadNames) {
-        self.rings = rings(&self.rows);
-        self.ring_texts = self
-            .rings
-            .iter()
-            .map(|ring| describe(view, names, &self.rows, ring))
-            .collect();
-        self.is_done = true;
     }
 
     /// What the step has found. It is looked at outside of the VM.
@@ -263,9 +256,14 @@ impl InstantLook {
         found
     }
 
-    /// Whether nothing is left to do.
-    fn is_done(&self) -> bool {
-        self.is_done
+    /// Finds rings, outside of the VM. Returns whether nothing is left to do: the texts of rings
+    /// take one more step.
+    fn is_done(&mut self) -> bool {
+        if self.next_place.is_none() && !self.has_searched {
+            self.rings = rings(&self.rows);
+            self.has_searched = true;
+        }
+        self.has_read_all && self.ring_texts.len() == self.rings.len()
     }
 
     /// What is waited for.

@@ -306,7 +306,7 @@ fn write_holders(out: &mut fmt::Formatter<'_>, cost: &WaitCost) -> fmt::Result {
 #[cfg(test)]
 mod checks {
     use super::*;
-    use crate::profile::{Frame, Labels, Measure};
+    use crate::profile::{Format, Frame, Labels, Measure};
 
     /// Two hundred processes hold a mutex in turn, each while 199 wait.
     fn handed_on() -> Profile {
@@ -350,6 +350,19 @@ mod checks {
         );
         assert_eq!(first.held_at.len(), 1);
         assert_eq!(summary.waits.len(), 3);
+    }
+
+    #[test]
+    fn a_flame_graph_has_one_box_for_an_object_and_idle_waits_stand_apart() {
+        let mut folded = Vec::new();
+        let written = handed_on().write(Format::Folded, &mut folded);
+        written.expect("a vector takes everything");
+        let expected = "\
+lock [C];waits for the mutex 'db' 39800000000
+receive [C];waits for its turn 90000000000
+waits for work or for a time;receive [C];waits for the channel 'jobs' (to receive) 900000000000
+";
+        assert_eq!(String::from_utf8_lossy(&folded), expected);
     }
 
     #[test]
