@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use baton_harness::skip::is_missing;
-use baton_harness::{Screen, succeed};
+use baton_harness::{Screen, installed, succeed};
 use embedding::{Example, prefix};
 
 #[test]
@@ -92,4 +92,48 @@ fn gnuplot_draws_the_same_with_this_library_in_place_of_liblua() {
     let with_lua = drawing(None);
     assert!(with_lua.contains("\\gp3point{"), "{with_lua}");
     assert_eq!(drawing(Some(&libraries)), with_lua);
+}
+
+/// A program whose script requires the module that is a file.
+const WITH_CLUSTER: &str = r#"
+#include <baton_lua.h>
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdio.h>
+int main(void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  if (luaL_dostring(L, "print(type(require 'baton.cluster'.connect))") != LUA_OK) {
+    puts(lua_tostring(L, -1));
+    return 1;
+  }
+  lua_close(L);
+  return 0;
+}
+"#;
+
+#[test]
+fn the_module_of_the_cluster_is_found_from_the_library() {
+    if is_missing(
+        &["pkg-config", "--version"],
+        "pkg-config",
+        "baton.cluster in a program",
+    ) {
+        return;
+    }
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("with-cluster");
+    fs::create_dir_all(&directory).expect("a directory for the program");
+    fs::write(directory.join("program.c"), WITH_CLUSTER).expect("it can be written");
+    let mut compile = Command::new("sh");
+    compile
+        .args([
+            "-c",
+            "cc -o program program.c $(pkg-config --cflags --libs baton-lua)",
+        ])
+        .current_dir(&directory)
+        .env("PKG_CONFIG_PATH", installed::descriptions(prefix()));
+    succeed(&mut compile);
+    let mut program = Command::new(directory.join("program"));
+    program.env("LD_LIBRARY_PATH", prefix().join("lib"));
+    assert_eq!(succeed(&mut program), "function\n");
 }
