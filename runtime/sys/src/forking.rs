@@ -128,12 +128,10 @@ impl<T> ForkMutex<T> {
     /// As [`ForkMutex::renew_in_child`], but keeps the value if no thread held the mutex at the
     /// fork.
     pub fn free_in_child(&self, child: &Child, value: T) {
-        // SAFETY: as in `lock`; the reference ends before `renew_in_child`.
-        let is_free = {
-            let mutex = unsafe { &*self.0.get() };
-            !matches!(mutex.try_lock(), Err(TryLockError::WouldBlock))
-        };
-        if !is_free {
+        // SAFETY: as in `lock`. The reference ends before `renew_in_child`.
+        let mutex = unsafe { &*self.0.get() };
+        let is_locked = matches!(mutex.try_lock(), Err(TryLockError::WouldBlock));
+        if is_locked {
             self.renew_in_child(child, value);
         }
     }
