@@ -244,6 +244,8 @@ struct baton_process {
   struct baton_debugged *debugged; /* what a debugger does with it (debugger/); NULL: nothing */
   unsigned char traced;         /* a debugger steps it, or wants it to stop */
   unsigned char in_debugger;    /* it runs for a debugger: enum baton_in_debugger */
+  unsigned char evaluates;      /* and that is an expression */
+  unsigned char evaluation_ends; /* which is to end; atomic (debugger/evaluation.c) */
   char name[48];                /* for reports: escaped, and cut to fit (names.c) */
 };
 

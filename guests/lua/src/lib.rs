@@ -38,4 +38,5 @@ mod vms;
 mod wording;
 
 pub use baton_sys::reserve::ReservingAllocator;
+pub use inside::debug::check_expression;
 pub use program::{Simulation, run_program};

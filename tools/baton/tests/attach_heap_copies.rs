@@ -228,7 +228,7 @@ fn values_are_not_shown_unless_the_program_allows_that() {
         ready(shown("print 'ready' io.stdout:flush() io.read()").env("BATON_ATTACH", "observe"));
     heap(&program, &[])
         .ends_with(1)
-        .complained("this shows values of the program, which allows only to see");
+        .complained("this shows values of the program, but the program lets others only see");
     heap(&program, &["--write"])
         .ends_with(1)
         .complained("--write is for a person on a terminal");

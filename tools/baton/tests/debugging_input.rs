@@ -112,7 +112,17 @@ fn arguments_of_a_wrong_type_are_refused_and_the_session_goes_on() {
         .expect_err("a path");
     assert!(why.contains("are wrong"), "{why}");
     let why = session.try_ask("launch", json!({ "program": code, "simulate": "x" }));
-    assert!(why.expect_err("a seed").contains("a seed"), "no reason");
+    assert!(why.expect_err("a seed").contains("one seed"), "no reason");
+    for wrong in ["1-5", "1:p5@62", "1:p5@62=6,", "-1", ""] {
+        let why = session.try_ask("launch", json!({ "program": code, "simulate": wrong }));
+        let why = why.expect_err("no run");
+        assert!(why.contains("such as 1:p5@62=6"), "{wrong}: {why}");
+    }
+    for wrong in ["x", "-1", "4294967296"] {
+        let why = session.try_ask("attach", json!({ "pid": wrong }));
+        let why = why.expect_err("no process id");
+        assert!(why.contains("such as 4711"), "{why}");
+    }
     session.begin(json!({ "program": code }));
     let why = session
         .try_ask("launch", json!({ "program": code }))

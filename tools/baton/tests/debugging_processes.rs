@@ -272,6 +272,46 @@ fn a_failing_seed_fails_in_the_same_way_under_the_debugger() {
     }
 }
 
+/// The run that an explanation says to repeat has fewer switches than that of the seed.
+#[test]
+fn the_run_that_an_explanation_prints_is_replayed_under_the_debugger() {
+    let code = path(LOST_UPDATE);
+    let found = Run::of(baton_path())
+        .arg("--simulate")
+        .arg("1-50")
+        .arg(&code)
+        .run();
+    let told = found.stderr.split("--simulate ").find_map(|rest| {
+        let (run, after) = rest.split_once(' ')?;
+        after.starts_with("repeats these").then_some(run)
+    });
+    let run = told.unwrap_or_else(|| panic!("no run in {}", found.stderr));
+    assert!(run.contains(":p"), "{run}");
+    let alone = Run::of(baton_path())
+        .arg("--simulate")
+        .arg(run)
+        .arg("--explain")
+        .arg("0")
+        .arg(&code)
+        .run();
+    for from_editor in [false, true] {
+        let (arguments, with) = match from_editor {
+            true => (vec![], json!({ "program": code, "simulate": run })),
+            false => (vec!["--simulate", run, &code], json!({})),
+        };
+        let mut session = Session::start(&arguments);
+        session.begin(with);
+        session.set_breakpoints(&code, json!([{ "line": 6 }]));
+        session.configured();
+        for _ in 0..4 {
+            let stop = session.stopped();
+            session.resume("continue", stop.thread);
+        }
+        assert_eq!(session.exit_code(), 1);
+        assert!(session.output.contains(&alone.stdout), "{}", session.output);
+    }
+}
+
 const SERVICE: &str = "\
 local work = 0
 local function serve()
@@ -305,8 +345,8 @@ fn service(attach: &str) -> (Started, String) {
 }
 
 fn attach(program: &Started, code: &str) -> Session {
-    let mut session = Session::start(&[&program.pid().to_string()]);
-    session.ask("attach", json!({}));
+    let mut session = Session::start(&[]);
+    session.ask("attach", json!({ "pid": program.pid().to_string() }));
     session.event("initialized");
     let set = session.set_breakpoints(code, json!([{ "line": 5 }]));
     assert_eq!(set[0]["verified"], true);

@@ -58,15 +58,27 @@ static int is_prologue(const Proto *function, int pc) {
   return pc == 0 && GET_OPCODE(function->code[0]) == OP_VARARGPREP;
 }
 
-/* The first line from `wanted` on that has code of this function, if it is before `best`. */
-static int better_line(const Proto *function, int wanted, int best) {
+/* Lines for a breakpoint: the first one from the wanted line on that has code, or MAX_INT; and the
+   last one of all, for a breakpoint behind the end of the file. */
+struct lines {
+  int wanted, first, last;
+};
+
+static void find_lines(const Proto *function, struct lines *lines) {
   int pc, line = function->linedefined;
-  if (function->lineinfo == NULL) return best;
+  if (function->lineinfo == NULL) return;
   for (pc = 0; pc < function->sizelineinfo; pc++) {
     line = next_line(function, pc, line);
-    if (line >= wanted && line < best && !is_prologue(function, pc)) best = line;
+    if (is_prologue(function, pc)) continue;
+    if (line >= lines->wanted && line < lines->first) lines->first = line;
+    if (line > lines->last) lines->last = line;
   }
-  return best;
+}
+
+/* The line for the breakpoint; 0: none. `has_all`: the lines are those of the whole file. */
+static int choose_line(const struct lines *lines, int has_all) {
+  if (lines->first != MAX_INT) return lines->first;
+  return has_all ? lines->last : 0;
 }
 
 static void add_entry(const Proto *function, int pc, struct baton_breakpoint *breakpoint) {
@@ -206,16 +218,19 @@ static void place_everywhere(const char *path) {
   const global_State *g = baton_debugger_vm()->global;
   GCObject *object;
   size_t i;
+  int has_main = 0;
   for (object = g->allgc; object != NULL; object = object->next)
     if (object->tt == LUA_VPROTO && !isdead(g, object) && belongs_to(&file, gco2p(object)))
       add_function(&functions, gco2p(object));
-  for (i = 0; i < functions.count; i++) unmark(functions.all[i]);
+  for (i = 0; i < functions.count; i++) {
+    unmark(functions.all[i]);
+    has_main |= functions.all[i]->linedefined == 0;
+  }
   for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next) {
-    int best = MAX_INT;
+    struct lines lines = {breakpoint->line, MAX_INT, 0};
     if (strcmp(breakpoint->path, path) != 0) continue;
-    for (i = 0; i < functions.count; i++)
-      best = better_line(functions.all[i], breakpoint->line, best);
-    breakpoint->placed = best == MAX_INT ? 0 : best;
+    for (i = 0; i < functions.count; i++) find_lines(functions.all[i], &lines);
+    breakpoint->placed = choose_line(&lines, has_main);
     for (i = 0; i < functions.count && breakpoint->placed != 0; i++)
       mark(functions.all[i], breakpoint);
   }
@@ -228,11 +243,10 @@ static void place_everywhere(const char *path) {
 ** Chunks that are loaded later
 ** ======================================================= */
 
-static int better_line_in_tree(const Proto *function, int wanted, int best) {
+static void find_lines_in_tree(const Proto *function, struct lines *lines) {
   int i;
-  best = better_line(function, wanted, best);
-  for (i = 0; i < function->sizep; i++) best = better_line_in_tree(function->p[i], wanted, best);
-  return best;
+  find_lines(function, lines);
+  for (i = 0; i < function->sizep; i++) find_lines_in_tree(function->p[i], lines);
 }
 
 static void mark_tree(Proto *function, struct baton_breakpoint *breakpoint) {
@@ -251,12 +265,14 @@ void baton_debugger_place_in(Proto *main, baton_breakpoint_placed *placed, void 
   struct baton_breakpoint *breakpoint;
   int is_unmarked = 0;
   for (breakpoint = breakpoints; breakpoint != NULL; breakpoint = breakpoint->next) {
+    struct lines lines = {breakpoint->line, MAX_INT, 0};
     int best;
     if (!is_from(main->source, breakpoint->path)) continue;
     if (!is_unmarked) unmark_tree(main);
     is_unmarked = 1;
-    best = better_line_in_tree(main, breakpoint->line, MAX_INT);
-    if (best == MAX_INT) continue;
+    find_lines_in_tree(main, &lines);
+    best = choose_line(&lines, 1);
+    if (best == 0) continue;
     if (breakpoint->placed != best) {
       breakpoint->placed = best;
       placed(context, breakpoint->id, best);

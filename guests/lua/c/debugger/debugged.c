@@ -8,6 +8,8 @@
 
 static struct baton_lua_vm *program;
 static struct baton_debugged *all_debugged;
+struct baton_process *baton_debugger_deputy;
+int baton_debugger_stops_all;
 
 struct baton_lua_vm *baton_debugger_vm(void) { return program; }
 
@@ -42,6 +44,7 @@ int baton_debugger_any_traced(void) {
 static void end_debugged(struct baton_process *process) {
   struct baton_debugged *debugged = process->debugged;
   if (debugged == NULL) return;
+  if (baton_debugger_deputy == process) baton_debugger_deputy = NULL;
   if (debugged->semaphore != 0)
     baton_free(process->vm->executor, BATON_SEMAPHORE, debugged->semaphore);
   debugged->semaphore = 0;
@@ -70,6 +73,7 @@ void baton_debugger_install(struct baton_lua_vm *vm) {
 void baton_debugger_forked(struct baton_process *survivor) {
   baton_debugger_detach();
   all_debugged = NULL;
+  baton_debugger_deputy = NULL;
   survivor->debugged = NULL;
   survivor->traced = survivor->in_debugger = 0;
 }

@@ -42,11 +42,34 @@ static int test_condition(lua_State *L) {
   return 1;
 }
 
-/* Takes the place and the text; returns the text with the values of the expressions in braces. */
+/* Takes the place, and the text and its size of an expression; returns its value as a text. */
+static int value_as_text(lua_State *L) {
+  push_value(L, lua_touserdata(L, 1), lua_touserdata(L, 2), (size_t)lua_tointeger(L, 3));
+  luaL_tolstring(L, -1, NULL);
+  return 1;
+}
+
+/* Pushes the value of an expression as a text; or its error, in the value's place. Returns whether
+   it is one. */
+static int push_filling(
+    lua_State *L, struct baton_place *place, const char *text, size_t size) {
+  lua_pushcfunction(L, value_as_text);
+  lua_pushlightuserdata(L, place);
+  lua_pushlightuserdata(L, (char *)text);
+  lua_pushinteger(L, (lua_Integer)size);
+  if (lua_pcall(L, 3, 1, 0) == LUA_OK) return 1;
+  lua_pushfstring(
+      L, "{%s}", lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a text");
+  lua_remove(L, -2);
+  return 0;
+}
+
+/* Takes the place and the text; returns the text with the values of the expressions in braces, and
+   whether each had one. */
 static int fill_in(lua_State *L) {
-  const struct baton_place *place = lua_touserdata(L, 1);
+  struct baton_place *place = lua_touserdata(L, 1);
   const char *text = lua_touserdata(L, 2), *open, *close;
-  int parts = 0;
+  int parts = 0, is_right = 1;
   for (; *text != '\0'; text = close + 1) {
     luaL_checkstack(L, 8, NULL);
     open = strchr(text, '{');
@@ -57,9 +80,7 @@ static int fill_in(lua_State *L) {
       break;
     }
     lua_pushlstring(L, text, (size_t)(open - text));
-    push_value(L, place, open + 1, (size_t)(close - open - 1));
-    luaL_tolstring(L, -1, NULL);
-    lua_remove(L, -2);
+    is_right &= push_filling(L, place, open + 1, (size_t)(close - open - 1));
     parts += 2;
     if (parts > 64) {
       lua_concat(L, parts);
@@ -67,27 +88,43 @@ static int fill_in(lua_State *L) {
     }
   }
   lua_concat(L, parts);
-  return 1;
+  lua_pushboolean(L, is_right);
+  return 2;
 }
 
-/* Calls one of the two. Leaves its result, or an error's text, on the stack. */
-static int call(lua_State *L, lua_CFunction function, struct baton_place *place, char *text) {
+/* Calls one of the two. Leaves its results, or an error's text in place of the first one, on the
+   stack. */
+static int call(
+    lua_State *L, lua_CFunction function, struct baton_place *place, char *text, int results) {
   int status;
   lua_pushcfunction(L, function);
   lua_pushlightuserdata(L, place);
   lua_pushlightuserdata(L, text);
-  status = lua_pcall(L, 2, 1, 0);
-  if (status != LUA_OK && lua_type(L, -1) != LUA_TSTRING) {
+  status = lua_pcall(L, 2, results, 0);
+  if (status == LUA_OK) return 1;
+  if (lua_type(L, -1) != LUA_TSTRING) {
     lua_pop(L, 1);
     lua_pushliteral(L, "an error without a text");
   }
-  return status == LUA_OK;
+  lua_settop(L, lua_gettop(L) + results - 1);
+  return 0;
 }
 
-static void write_log(lua_State *L, const struct hit *hit) {
+static void write_log(lua_State *L, const struct hit *hit, int index, int wrong) {
   size_t size;
-  const char *text = lua_tolstring(L, -1, &size);
-  baton_debug_log(hit->process->id, hit->breakpoint->id, text, size);
+  const char *text = lua_tolstring(L, index, &size);
+  baton_debug_log(hit->process->id, hit->breakpoint->id, wrong, text, size);
+}
+
+/* Whether the condition is true. If it is wrong, the process stops, so that the mistake is seen. */
+static int meets_condition(lua_State *L, struct hit *hit, struct baton_place *place) {
+  int is_met = 1;
+  if (call(L, test_condition, place, hit->breakpoint->condition, 1))
+    is_met = lua_toboolean(L, -1);
+  else
+    write_log(L, hit, -1, BATON_WRONG_CONDITION);
+  lua_pop(L, 1);
+  return is_met;
 }
 
 static void examine(lua_State *L, void *argument) {
@@ -98,19 +135,16 @@ static void examine(lua_State *L, void *argument) {
   hit->process->in_debugger = baton_simulated ? BATON_ALONE_IN_DEBUGGER : BATON_IN_DEBUGGER;
   find_innermost(hit->process, &place);
   hit->stops = 1;
-  if (breakpoint->condition != NULL) {
-    if (call(L, test_condition, &place, breakpoint->condition))
-      hit->stops = lua_toboolean(L, -1);
-    else
-      write_log(L, hit); /* and it stops, so that the mistake is seen */
-    lua_pop(L, 1);
-  }
-  if (hit->stops) hit->stops = count_hit(breakpoint);
-  if (hit->stops && breakpoint->log != NULL) {
-    call(L, fill_in, &place, breakpoint->log);
-    write_log(L, hit);
-    lua_pop(L, 1);
-    hit->stops = 0;
+  if (baton_debugger_begin_evaluation(hit->process)) {
+    if (breakpoint->condition != NULL) hit->stops = meets_condition(L, hit, &place);
+    if (hit->stops) hit->stops = count_hit(breakpoint);
+    if (hit->stops && breakpoint->log != NULL) {
+      const int is_right = call(L, fill_in, &place, breakpoint->log, 2) && lua_toboolean(L, -1);
+      write_log(L, hit, -2, is_right ? BATON_NOTHING_WRONG : BATON_WRONG_LOG);
+      lua_pop(L, 2);
+      hit->stops = 0;
+    }
+    baton_debugger_end_evaluation(hit->process);
   }
   hit->process->in_debugger = before;
 }

@@ -7,6 +7,7 @@
 #include "seam/internals.h"
 
 #include "debugger/debugger.h"
+#include "shown/shown.h"
 
 /* What a debugger does with a process. The VM lock guards it. */
 struct baton_debugged {
@@ -22,7 +23,6 @@ struct baton_debugged {
   ptrdiff_t frame;
   int line, pc;
   const lua_State *raised_on; /* where it has stopped at an error last */
-  int slots; /* the number of values that were shown since it stopped */
 };
 
 /* A breakpoint. */
@@ -55,6 +55,10 @@ int baton_debugger_has_breakpoints(void);
 void baton_debugger_trace_states(void);
 
 /* debugged.c. All inside the VM, but the last. */
+/* The debugger's own process (deputy.c), or NULL. */
+extern __attribute__((visibility("hidden"))) struct baton_process *baton_debugger_deputy;
+/* Whether no process is to run while one has stopped. */
+extern __attribute__((visibility("hidden"))) int baton_debugger_stops_all;
 struct baton_lua_vm *baton_debugger_vm(void);
 /* What a debugger knows of a process; NULL: no memory. */
 struct baton_debugged *baton_debugger_of(struct baton_process *process);
@@ -64,6 +68,8 @@ void baton_debugger_forget_steps(void);
 void baton_debugger_in_hook(lua_State *L, void (*function)(lua_State *L, void *), void *argument);
 
 /* steps.c. All inside the VM. */
+/* Has the process stop at its next instruction, or after its wait. */
+void baton_debugger_pause_later(struct baton_process *process);
 int baton_debugger_is_prologue(const Instruction *pc);
 /* Whether the step ends at this instruction. Sets whether the frame is traced on. */
 int baton_debugger_step_ends(
@@ -71,14 +77,14 @@ int baton_debugger_step_ends(
 void baton_debugger_begin_step(struct baton_process *process, enum baton_debugger_step step);
 
 /* stopping.c */
-/* Whether no process is to run while one has stopped. */
-void baton_debugger_stop_all(int on);
 /* Stops the process until its debugger lets it go on. `breakpoint` is an id or 0. At an error, that
    is on the top of the stack. Inside the VM. */
 void baton_debugger_stop(
     lua_State *L, struct baton_process *process, const char *reason, int breakpoint);
-/* Waits for questions and has them answered. Outside the VM. */
-void baton_debugger_serve(lua_State *L, struct baton_process *process, int alone);
+/* Waits for questions to the process with this number, and has them answered. It is the calling
+   process, or one for which that answers. Outside the VM. */
+void baton_debugger_serve(
+    lua_State *L, struct baton_process *process, uint64_t number, int alone);
 
 /* hits.c. Inside the VM. */
 /* Whether the process is to stop at this breakpoint, which may be gone afterwards. Counts the hit;
@@ -86,48 +92,27 @@ void baton_debugger_serve(lua_State *L, struct baton_process *process, int alone
 int baton_debugger_hits(
     lua_State *L, struct baton_process *process, struct baton_breakpoint *breakpoint);
 
-/* frames.c */
-struct baton_place {
-  lua_State *L;
-  CallInfo *ci;
-};
-/* Finds a frame by its number. Returns 0 if there is none. */
-int baton_debugger_find_frame(
-    const struct baton_process *process, int index, struct baton_place *place);
-
-/* lookup.c. Each may raise an error. Outside the VM. */
-/* Pushes the function of a frame. */
-void baton_debugger_push_function(lua_State *L, const struct baton_place *place);
-/* Pushes the n-th local variable, or extra argument for a negative n. Returns its name, or NULL. */
-const char *baton_debugger_push_local(lua_State *L, const struct baton_place *place, int n);
-/* Pops a value, and sets the variable that the frame sees by this name. Returns 0 if there is none,
-   and pops nothing. */
-int baton_debugger_set_variable(lua_State *L, const struct baton_place *place, const char *name);
-/* Pushes the globals that the frame sees. */
-void baton_debugger_push_globals(lua_State *L, const struct baton_place *place);
-/* Runs an expression, or statements, as in a frame. Pushes the results. */
-void baton_debugger_run(lua_State *L, const struct baton_place *place, const char *text,
-    size_t size, int results);
-
-/* values.c */
-void baton_debugger_forget_values(lua_State *L, struct baton_debugged *debugged);
-
 /* {======================================================
 ** The Rust half
 ** ======================================================= */
 
-/* The process has stopped. `breakpoint` is an id or 0. Outside the VM. */
+/* A process has stopped. Another one may answer for it. `breakpoint` is an id or 0. At an error,
+   there are its text and its type. Outside the VM. */
 void baton_debug_stopped(uint64_t number, const struct baton_process *process,
-    uint64_t semaphore, int is_alone, const char *reason, int breakpoint, const char *text,
-    size_t size);
-/* Carries out the questions for it. Returns whether it goes on. Outside the VM. */
-int baton_debug_serve(uint64_t number, struct baton_process *process);
+    struct baton_process *answers, uint64_t semaphore, int is_alone, const char *reason,
+    int breakpoint, const char *text, size_t size, const char *type);
+/* The debugger's own process answers from now on. Outside the VM. */
+void baton_debug_deputy_answers(struct baton_process *deputy, uint64_t number, uint64_t semaphore);
+/* Carries out the questions for a process, in one that answers for it. Returns whether it goes on.
+   Outside the VM. */
+int baton_debug_serve(uint64_t number, struct baton_process *answers);
 /* Waits for the next question, on this native thread. Inside the VM, and no process runs. */
 void baton_debug_await(uint64_t number);
 /* It goes on without having been told to, as it was killed. Outside the VM. */
 void baton_debug_goes_on(uint64_t number);
-/* A log point's text. Outside the VM. */
-void baton_debug_log(uint64_t number, int breakpoint, const char *text, size_t size);
+/* A log point's text, or what is wrong with an expression of a breakpoint. Outside the VM. */
+enum { BATON_NOTHING_WRONG, BATON_WRONG_CONDITION, BATON_WRONG_LOG };
+void baton_debug_log(uint64_t number, int breakpoint, int wrong, const char *text, size_t size);
 /* The program ends. */
 void baton_debug_flush(void);
 /* A breakpoint was placed in a chunk that was loaded. Inside the VM. */

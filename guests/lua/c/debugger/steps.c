@@ -98,12 +98,20 @@ void baton_debugger_begin_step(struct baton_process *process, enum baton_debugge
   trace_steps(process);
 }
 
-int baton_debugger_pause(struct baton_process *process) {
+void baton_debugger_pause_later(struct baton_process *process) {
   struct baton_debugged *debugged = baton_debugger_of(process);
-  if (debugged == NULL || process->outcome != BATON_ALIVE) return 0;
+  if (debugged == NULL) return;
   debugged->pauses = 1;
   process->traced = 1;
-  if (process->L == NULL) return 1;
-  trace_steps(process);
-  return 1;
+  if (process->L != NULL) trace_steps(process);
+}
+
+int baton_debugger_pause(struct baton_process *process, int waits) {
+  if (process->outcome != BATON_ALIVE) return BATON_PAUSE_ENDED;
+  if (process->evaluates) /* the condition of a breakpoint, or the text of a log point */
+    baton_debugger_ask_to_end(process, 1);
+  else if (waits && baton_debugger_stops_all && !baton_simulated)
+    return BATON_PAUSE_WAITS;
+  baton_debugger_pause_later(process);
+  return BATON_PAUSES;
 }

@@ -158,7 +158,7 @@ static const struct baton_debugger_hooks functions = {trap, raises, loaded};
 void baton_debugger_attach(int all_stop) {
   static int is_registered;
   if (!is_registered) is_registered = atexit(baton_debug_flush) == 0;
-  baton_debugger_stop_all(all_stop);
+  baton_debugger_stops_all = all_stop;
   /* Relaxed: as in baton_lua_debugger. */
   __atomic_store_n(&baton_debugger, &functions, __ATOMIC_RELAXED);
 }
@@ -194,17 +194,17 @@ void baton_debugger_await_start(lua_State *L) {
   if (baton_debugger_of(process) == NULL) return;
   if (!baton_simulated) setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* its debugger reads along */
   process->in_debugger = BATON_ALONE_IN_DEBUGGER;
-  baton_debug_stopped(process->id, process, 0, 1, "start", 0, "", 0);
-  baton_debugger_serve(L, process, 1);
+  baton_debug_stopped(process->id, process, process, 0, 1, "start", 0, "", 0, "");
+  baton_debugger_serve(L, process, process->id, 1);
   process->in_debugger = BATON_NOT_IN_DEBUGGER;
   baton_lua_enter(L);
   /* Breakpoints may have been set, and a pause requested, before there was a state. */
   if (baton_debugger_traces != BATON_TRACES_NOTHING) baton_debugger_trace_states();
   if (process->debugged->step == BATON_STEP_IN) { /* stop at the first instruction */
     process->debugged->is_entry = 1;
-    baton_debugger_pause(process);
+    baton_debugger_pause_later(process);
   } else if (process->debugged->pauses) {
-    baton_debugger_pause(process);
+    baton_debugger_pause_later(process);
   }
   baton_lua_leave(L);
 }

@@ -4,6 +4,7 @@
 ** safepoint. In other files they call only functions of seam/signal_safe.c.
 */
 #include "program/program.h"
+#include "debugger/debugger.h"
 #include "io/io.h"
 #include "objects/objects.h"
 #include "state/state.h"
@@ -67,6 +68,7 @@ void baton_lua_set_interruptible(int on) {
 void baton_lua_signalled(struct baton_lua_vm *vm) {
   struct baton_process *target = baton_lua_interrupt_target(vm);
   baton_lua_deliver_signals(vm);
+  baton_debugger_signalled(vm);
   baton_lua_set_wanted_hook(vm);
   if (!interrupt_wanted || target == NULL) return;
   interrupt_wanted = 0;

@@ -198,8 +198,14 @@ void baton_lua_note_exception_globals(void);
 void baton_lua_watch_threads(struct baton_lua_vm *vm);
 
 /* marks.c */
-/* What the process must raise: a kill that is due, an interrupt, or nothing. */
-enum baton_pending { BATON_PENDING_NOTHING, BATON_PENDING_KILL, BATON_PENDING_INTERRUPT };
+/* What the process must raise: a kill that is due, an interrupt, the end of an expression that it
+   evaluates for a debugger, or nothing. */
+enum baton_pending {
+  BATON_PENDING_NOTHING,
+  BATON_PENDING_KILL,
+  BATON_PENDING_INTERRUPT,
+  BATON_PENDING_END
+};
 enum baton_pending baton_lua_pending(struct baton_process *process);
 /* Raises it; returns if there is nothing to raise. Outside the VM. */
 void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_pending pending);

@@ -30,6 +30,15 @@ static inline struct baton_process *baton_lua_running(lua_State *L) {
   return luai_likely(process != NULL && process->global == G(L)) ? process : NULL;
 }
 
+/* Whether the expression that the process evaluates for a debugger is to end, as that was asked, or
+   the debugger has gone. Inside the VM. */
+static inline int baton_lua_evaluation_ends(const struct baton_process *process) {
+  /* Relaxed: nothing else is read by it, and the process looks again at each safepoint. */
+  return luai_unlikely(process->evaluates) &&
+      (__atomic_load_n(&process->evaluation_ends, __ATOMIC_RELAXED) ||
+          baton_lua_debugger() == NULL);
+}
+
 /* A piece of the collector's work that may be abandoned (collector.c); on the C stack. */
 struct baton_collection {
   jmp_buf give_up;

@@ -216,8 +216,17 @@ void baton_lua_raise_kill(lua_State *L, struct baton_process *process) {
   raise_kill(L, process);
 }
 
+/* As a kill is raised: past message handlers, and again if it is caught. Inside the VM. */
+static l_noret raise_end(lua_State *L, struct baton_process *process) {
+  baton_lua_request_safepoint(process);
+  setsvalue2s(L, L->top.p, luaS_newliteral(L, "the expression was ended"));
+  L->top.p++;
+  luaD_throw(L, LUA_ERRRUN);
+}
+
 enum baton_pending baton_lua_pending(struct baton_process *process) {
   if (baton_lua_kill_is_due(process)) return BATON_PENDING_KILL;
+  if (baton_lua_evaluation_ends(process)) return BATON_PENDING_END;
   return process->interrupted && process->killed == 0 && process->criticals == 0
       ? BATON_PENDING_INTERRUPT
       : BATON_PENDING_NOTHING;
@@ -225,6 +234,10 @@ enum baton_pending baton_lua_pending(struct baton_process *process) {
 
 void baton_lua_raise(lua_State *L, struct baton_process *process, enum baton_pending pending) {
   if (pending == BATON_PENDING_KILL) baton_lua_raise_kill(L, process);
+  if (pending == BATON_PENDING_END) {
+    lua_lock(L);
+    raise_end(L, process);
+  }
   if (pending == BATON_PENDING_INTERRUPT) {
     process->interrupted = 0;
     lua_lock(L);

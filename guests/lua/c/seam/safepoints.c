@@ -62,7 +62,7 @@ static void safepoint(lua_State *L, struct baton_process *process) {
   if (process->foreign_states == 0 && process->in_debugger != BATON_ALONE_IN_DEBUGGER)
     baton_safepoint(process->vm->executor);
   if (l_unlikely(process->killed)) baton_lua_count_hold(process);
-  if (l_unlikely(process->killed || process->interrupted)) {
+  if (l_unlikely(process->killed | process->interrupted | process->evaluates)) {
     lua_unlock(L);
     baton_lua_raise_pending(L, process);
     lua_lock(L);
@@ -119,9 +119,12 @@ static int trace(lua_State *L, const Instruction *pc) {
 static int trace_step(lua_State *L, const Instruction *pc) {
   struct baton_process *process = baton_lua_running(L);
   CallInfo *ci = L->ci;
-  if (process != NULL && process->in_debugger != BATON_ALONE_IN_DEBUGGER &&
-      (baton_lua_count_step(process->vm) || l_unlikely(baton_lua_kill_is_due(process)) ||
-          l_unlikely(process->interrupted))) {
+  if (process != NULL &&
+      (process->in_debugger == BATON_ALONE_IN_DEBUGGER
+              ? baton_lua_evaluation_ends(process)
+              : baton_lua_count_step(process->vm) ||
+                  l_unlikely(baton_lua_kill_is_due(process)) ||
+                  l_unlikely(process->interrupted))) {
     save_frame(L, pc);
     safepoint(L, process);
   }

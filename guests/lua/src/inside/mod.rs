@@ -191,15 +191,15 @@ impl Session for Questions {
             }
             "trace" => trace::answer(vm, with, part),
             "kill" => {
-                require_all(self.access, "changes the program")?;
+                require_all(self.access, "this changes the program")?;
                 kill::answer(vm, with)
             }
             "set" => {
-                require_all(self.access, "changes the program")?;
+                require_all(self.access, "this changes the program")?;
                 set::answer(vm, with)
             }
             "heap" => {
-                require_all(self.access, "shows values of the program")?;
+                require_all(self.access, "this shows values of the program")?;
                 heap::answer(vm, part)
             }
             other => Err(format!(
@@ -227,8 +227,8 @@ fn require_all(access: Access, what: &str) -> Result<(), String> {
     match access {
         Access::All => Ok(()),
         Access::Observe => Err(format!(
-            "this {what}, which allows only to see what its processes do: use --write, or start \
-             the program with {}=all",
+            "{what}, but the program lets others only see what its processes do: start it with \
+             {}=all, or use --write",
             quit::VARIABLE
         )),
     }

@@ -121,15 +121,28 @@ impl Session {
     /// Sends a request, and returns the body of the answer, or why there is none.
     pub(crate) fn try_ask(&mut self, command: &str, with: Value) -> Result<Value, String> {
         let seq = self.send(command, with);
-        loop {
-            let message = self.next();
-            if message["type"] == "response" && message["request_seq"] == seq {
-                return match message["success"].as_bool() {
-                    Some(true) => Ok(message["body"].clone()),
-                    _ => Err(message["message"].as_str().unwrap_or_default().to_owned()),
-                };
+        self.answer(seq)
+    }
+
+    /// Waits for the answer of a request: its body, or why there is none.
+    pub(crate) fn answer(&mut self, seq: i64) -> Result<Value, String> {
+        let is_answer =
+            |message: &Value| message["type"] == "response" && message["request_seq"] == seq;
+        // It may have come while something else was waited for.
+        let known = self.events.iter().position(is_answer);
+        let known = known.and_then(|at| self.events.remove(at));
+        let message = known.unwrap_or_else(|| {
+            loop {
+                let message = self.next();
+                if is_answer(&message) {
+                    break message;
+                }
+                self.events.push_back(message);
             }
-            self.events.push_back(message);
+        });
+        match message["success"].as_bool() {
+            Some(true) => Ok(message["body"].clone()),
+            _ => Err(message["message"].as_str().unwrap_or_default().to_owned()),
         }
     }
 
@@ -186,6 +199,14 @@ impl Session {
             let message = self.next();
             self.events.push_back(message);
         }
+    }
+
+    /// The event that has told of an output with this text.
+    pub(crate) fn output_event(&self, text: &str) -> Value {
+        let mut all = self.events.iter().map(|event| &event["body"]);
+        let told = all.find(|body| body["output"].as_str().is_some_and(|it| it.contains(text)));
+        told.cloned()
+            .unwrap_or_else(|| panic!("no {text} in {:?}", self.events))
     }
 
     /// Waits until a process stops, and looks at its stack.

@@ -18,6 +18,7 @@
 //!
 //! The thread that sends to the debugger waits in the second way, too.
 
+use super::lua;
 use baton_core::sched::SemaphoreId;
 use baton_core::vm::{View, Vm};
 use baton_sys::forking::ForkMutex;
@@ -30,6 +31,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Question {
     /// The number of its answer.
     pub(super) id: u64,
+    /// It may run code of the program.
+    pub(super) runs_code: bool,
     pub(super) carry_out: Box<dyn FnOnce(usize) -> Outcome + Send>,
 }
 
@@ -45,9 +48,14 @@ pub(super) enum Outcome {
     GoesOn,
 }
 
-/// A process that has stopped.
+/// A process that has stopped; or the deputy, which answers for processes that wait.
 struct Stopped {
     questions: VecDeque<Question>,
+    /// The record of the process that answers.
+    answers: usize,
+    /// The number of the question that it carries out.
+    carried_out: Option<u64>,
+    is_deputy: bool,
     /// Where it waits, unless it is alone.
     semaphore: u64,
     /// No other process runs.
@@ -109,9 +117,17 @@ impl Desk {
         self.stopped.get_or_insert_default()
     }
 
-    fn has_lone(&self) -> bool {
-        let mut all = self.stopped.iter().flat_map(HashMap::values);
-        all.any(|stopped| stopped.is_alone)
+    /// The number of the process that keeps the VM.
+    fn lone(&self) -> Option<u64> {
+        let mut all = self.stopped.iter().flatten();
+        let lone = all.find(|(_, stopped)| stopped.is_alone && !stopped.is_released);
+        lone.map(|(&number, _)| number)
+    }
+
+    fn deputy(&self) -> Option<u64> {
+        let mut all = self.stopped.iter().flatten();
+        let deputy = all.find(|(_, stopped)| stopped.is_deputy && !stopped.is_released);
+        deputy.map(|(&number, _)| number)
     }
 }
 
@@ -144,7 +160,7 @@ pub(super) fn open(patience: Duration) -> bool {
     let waiting = desk
         .stopped()
         .values()
-        .filter(|stopped| !stopped.is_released);
+        .filter(|stopped| !stopped.is_released && !stopped.is_deputy);
     let lines = waiting.map(|stopped| stopped.event.clone()).collect();
     desk.outgoing = Some(Outgoing {
         lines,
@@ -184,6 +200,9 @@ pub(super) fn close(vm: Option<&Vm>) {
     let mut semaphores = Vec::new();
     for stopped in desk.stopped().values_mut() {
         stopped.is_released = true;
+        if stopped.carried_out.is_some() {
+            lua::ask_to_end(stopped.answers, true);
+        }
         if !stopped.is_alone {
             semaphores.push(stopped.semaphore);
         }
@@ -284,7 +303,133 @@ pub(super) fn flush(patience: Duration) {
 
 /// Whether some process has stopped.
 pub(super) fn has_stopped() -> bool {
-    !DESK.lock().stopped().is_empty()
+    let mut desk = DESK.lock();
+    let mut all = desk.stopped().values();
+    all.any(|stopped| !stopped.is_deputy)
+}
+
+/// Who answers questions about a process: itself, if it has stopped; else one that keeps the VM;
+/// else the deputy.
+pub(super) fn who_answers_for(process: u64) -> Option<u64> {
+    let mut desk = DESK.lock();
+    let has_stopped = desk
+        .stopped()
+        .get(&process)
+        .is_some_and(|stopped| !stopped.is_released);
+    has_stopped
+        .then_some(process)
+        .or_else(|| desk.lone())
+        .or_else(|| desk.deputy())
+}
+
+/// Whether a process keeps the VM.
+pub(super) fn has_lone() -> bool {
+    DESK.lock().lone().is_some()
+}
+
+/// The number of the deputy.
+pub(super) fn deputy() -> Option<u64> {
+    DESK.lock().deputy()
+}
+
+/// Waits until the deputy answers. Returns its number, if it comes within `patience`.
+pub(super) fn await_deputy(patience: Duration) -> Option<u64> {
+    let (desk, _) = TOLD
+        .wait_timeout_while(DESK.lock(), patience, |desk| {
+            desk.deputy().is_none() && desk.outgoing.is_some()
+        })
+        .unwrap_or_else(PoisonError::into_inner);
+    desk.deputy()
+}
+
+/// The deputy answers from now on.
+pub(super) fn deputy_answers(answers: usize, number: u64, semaphore: u64) {
+    let mut desk = DESK.lock();
+    if desk.outgoing.as_ref().is_none_or(|it| it.is_closed) {
+        return; // it ends at once
+    }
+    let deputy = Stopped {
+        questions: VecDeque::new(),
+        answers,
+        carried_out: None,
+        is_deputy: true,
+        semaphore,
+        is_alone: false,
+        is_released: false,
+        event: Value::Null,
+    };
+    desk.stopped().insert(number, deputy);
+    drop(desk);
+    TOLD.notify_all();
+}
+
+/// Which questions are to end.
+#[derive(Clone, Copy)]
+pub(super) enum Ends {
+    /// The one with this number.
+    Question(u64),
+    /// What this process carries out, or is asked.
+    Of(u64),
+}
+
+/// What the end of questions needs.
+pub(super) enum Ending {
+    /// There was none.
+    Nothing,
+    /// They had not begun.
+    Done,
+    /// This question is being carried out. It is to be hurried until [`carries_out`] says that it
+    /// has ended.
+    Hurries(u64),
+}
+
+/// Has questions end: those that wait are answered, and the one that is carried out is to end.
+pub(super) fn end(ends: Ends) -> Ending {
+    let mut desk = DESK.lock();
+    let mut ending = Ending::Nothing;
+    let mut dropped = Vec::new();
+    for (&number, stopped) in desk.stopped() {
+        let is_meant = |question: u64| match ends {
+            Ends::Question(meant) => meant == question,
+            Ends::Of(process) => process == number,
+        };
+        stopped.questions.retain(|question| {
+            let is_dropped = question.runs_code && is_meant(question.id);
+            dropped.extend(is_dropped.then_some(question.id));
+            !is_dropped
+        });
+        if let Some(id) = stopped.carried_out.filter(|&id| is_meant(id)) {
+            lua::ask_to_end(stopped.answers, true);
+            ending = Ending::Hurries(id);
+        }
+    }
+    if let Ending::Nothing = ending
+        && !dropped.is_empty()
+    {
+        ending = Ending::Done;
+    }
+    if let Some(outgoing) = &mut desk.outgoing {
+        let why = "the expression was ended";
+        let answers = dropped.iter();
+        outgoing
+            .lines
+            .extend(answers.map(|id| json!({ "answer": id, "error": why })));
+    }
+    drop(desk);
+    TOLD.notify_all();
+    ending
+}
+
+/// Whether a process carries this question out still after `patience`.
+pub(super) fn carries_out(id: u64, patience: Duration) -> bool {
+    let is_carried_out = |desk: &mut Desk| {
+        let mut all = desk.stopped().values();
+        all.any(|stopped| stopped.carried_out == Some(id))
+    };
+    let (mut desk, _) = TOLD
+        .wait_timeout_while(DESK.lock(), patience, is_carried_out)
+        .unwrap_or_else(PoisonError::into_inner);
+    is_carried_out(&mut desk)
 }
 
 /// Asks a process that has stopped. `false` if it has not.
@@ -309,7 +454,7 @@ pub(super) fn ask(vm: &Vm, process: u64, question: Question) -> bool {
 /// Asks a process that keeps the VM. Gives the question back if there is none.
 pub(super) fn ask_lone(question: VmQuestion) -> Result<(), VmQuestion> {
     let mut desk = DESK.lock();
-    if !desk.has_lone() {
+    if desk.lone().is_none() {
         return Err(question);
     }
     desk.vm_questions.push_back(question);
@@ -318,8 +463,9 @@ pub(super) fn ask_lone(question: VmQuestion) -> Result<(), VmQuestion> {
     Ok(())
 }
 
-/// A process has stopped. `event` is for the debugger.
-pub(super) fn stopped(process: u64, semaphore: u64, is_alone: bool, event: Value) {
+/// A process has stopped. `answers` is the record of the one that answers for it. `event` is for
+/// the debugger.
+pub(super) fn stopped(process: u64, answers: usize, semaphore: u64, is_alone: bool, event: Value) {
     let mut desk = DESK.lock();
     let may_wait = desk.awaits_parent || desk.outgoing.as_ref().is_some_and(|it| !it.is_closed);
     if !may_wait {
@@ -327,6 +473,9 @@ pub(super) fn stopped(process: u64, semaphore: u64, is_alone: bool, event: Value
     }
     let stopped = Stopped {
         questions: VecDeque::new(),
+        answers,
+        carried_out: None,
+        is_deputy: false,
         semaphore,
         is_alone,
         is_released: false,
@@ -356,8 +505,15 @@ pub(super) fn next(process: u64) -> Next {
     let Some(stopped) = desk.stopped().get_mut(&process) else {
         return Next::GoOn;
     };
+    if stopped.carried_out.take().is_some() {
+        TOLD.notify_all(); // for `carries_out`
+    }
+    lua::ask_to_end(stopped.answers, false); // asked too late for the last one
     match stopped.questions.pop_front() {
-        Some(question) => Next::Answer(question),
+        Some(question) => {
+            stopped.carried_out = Some(question.id);
+            Next::Answer(question)
+        }
         None if stopped.is_released => {
             desk.stopped().remove(&process);
             Next::GoOn
@@ -386,7 +542,11 @@ pub(super) fn forget(process: u64) {
 
 /// As [`forget`], for a process that was not told to. Tells the debugger.
 pub(super) fn goes_on(process: u64) {
+    let is_deputy = deputy() == Some(process);
     forget(process);
+    if is_deputy {
+        return;
+    }
     tell(json!({ "event": "continued", "process": process }));
 }
 

@@ -1,5 +1,7 @@
-//! What the C half does for a debugger (`c/debugger/debugger.h`).
+//! What the C half does for a debugger (`c/debugger/debugger.h`, `c/shown/shown.h`).
 
+use baton_core::sched::ProcessId;
+use baton_core::vm::View;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -30,6 +32,7 @@ struct CDebugFrame {
     name: *const c_char,
     called_as: *const c_char,
     begins_coroutine: c_int,
+    mark: u64,
 }
 
 /// `struct baton_debugger_request`.
@@ -37,6 +40,8 @@ struct CDebugFrame {
 struct CRequest {
     task: c_int,
     scope: c_int,
+    process: u64,
+    mark: u64,
     frame: c_int,
     slot: c_int,
     filter: c_int,
@@ -77,9 +82,29 @@ unsafe extern "C" {
     fn baton_debugger_stop_at_errors(which: c_int);
     fn baton_debugger_detach();
     fn baton_debugger_forget();
-    fn baton_debugger_pause(process: *mut c_void) -> c_int;
+    fn baton_debugger_pause(process: *mut c_void, waits: c_int) -> c_int;
     fn baton_debugger_resume(process: *mut c_void, step: c_int);
     fn baton_debugger_take_descriptor() -> c_int;
+    fn baton_debugger_ask_to_end(process: *mut c_void, on: c_int);
+    fn baton_debugger_must_hurry(process: *const c_void) -> c_int;
+    fn baton_lua_request_safepoint(process: *mut c_void);
+    fn baton_debugger_want_deputy();
+    fn baton_debugger_stop_for(deputy: *mut c_void, number: u64) -> c_int;
+    fn baton_debugger_forget_shown(process: *mut c_void);
+    fn baton_debugger_visit_frames_of(
+        answers: *const c_void,
+        number: u64,
+        first: c_int,
+        count: c_int,
+        visit: FrameVisitor,
+        context: *mut c_void,
+    ) -> c_int;
+    fn baton_debugger_check_expression(
+        text: *const c_char,
+        text_size: usize,
+        error: *mut c_char,
+        size: usize,
+    ) -> c_int;
     fn baton_debugger_visit_frames(
         process: *const c_void,
         first: c_int,
@@ -208,10 +233,64 @@ pub(super) fn set_breakpoints(path: &CStr, wishes: &[Wish]) -> Option<Vec<Value>
     (is_set != 0).then_some(lines)
 }
 
-/// Has the process of a record stop at its next instruction. With the owner's rights.
-pub(super) fn pause(record: usize) -> bool {
+/// What a pause has led to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// The process has ended.
+    Ended,
+    /// It stops at its next instruction.
+    Coming,
+    /// It waits, and all processes are to stop: the deputy stops for it.
+    ByDeputy,
+}
+
+/// Has the process of a record stop, which may wait. With the owner's rights.
+pub(super) fn pause(record: usize, waits: bool) -> Pause {
     // SAFETY: a record of a process that is in the scheduler; the caller has the owner's rights.
-    unsafe { baton_debugger_pause(record as *mut c_void) != 0 }
+    match unsafe { baton_debugger_pause(record as *mut c_void, waits.into()) } {
+        0 => Pause::Ended,
+        1 => Pause::Coming,
+        _ => Pause::ByDeputy,
+    }
+}
+
+/// Sets whether the expression that the process of a record evaluates is to end. On any thread,
+/// while the process lives.
+pub(super) fn ask_to_end(record: usize, on: bool) {
+    // SAFETY: the caller's condition.
+    unsafe { baton_debugger_ask_to_end(record as *mut c_void, on.into()) };
+}
+
+/// Has a process notice that its expression is to end, if it is.
+pub(super) fn hurry(view: &mut View<'_>, process: ProcessId) {
+    let Some(record) = view.sched().user_data(process) else {
+        return;
+    };
+    // SAFETY: a record of a process that is in the scheduler; a view has the owner's rights.
+    let must_hurry = unsafe { baton_debugger_must_hurry(record as *const c_void) } != 0;
+    if must_hurry && !view.interrupt(process) {
+        // SAFETY: as above.
+        unsafe { baton_lua_request_safepoint(record as *mut c_void) };
+    }
+}
+
+/// Has the deputy made when the program serves its signals next.
+pub(super) fn want_deputy() {
+    // SAFETY: no conditions.
+    unsafe { baton_debugger_want_deputy() };
+}
+
+/// Stops all processes for one that waits, until it is let go on. In the deputy. `false` if the
+/// process has ended.
+pub(super) fn stop_for(deputy: usize, number: u64) -> bool {
+    // SAFETY: the record of the calling process, which is the deputy and serves its debugger.
+    unsafe { baton_debugger_stop_for(deputy as *mut c_void, number) != 0 }
+}
+
+/// Forgets the values that the process of a record has shown. In that process.
+pub(super) fn forget_shown(record: usize) {
+    // SAFETY: the record of the calling process, which serves its debugger.
+    unsafe { baton_debugger_forget_shown(record as *mut c_void) };
 }
 
 /// How a process goes on.
@@ -251,8 +330,17 @@ unsafe fn bytes<'a>(pointer: *const c_char, size: usize) -> &'a [u8] {
     unsafe { slice::from_raw_parts(pointer.cast(), size) }
 }
 
-/// The frames of a process that does not run, and how many there are. Innermost first.
-pub(super) fn frames(record: usize, first: c_int, count: c_int) -> Value {
+/// Whose frames are shown.
+#[derive(Clone, Copy)]
+pub(super) enum Frames {
+    /// Those of the process of this record, which does not run, or is the calling one.
+    Of(usize),
+    /// Those of the process with this number. The calling process answers for it, and keeps the VM.
+    By { answers: usize, number: u64 },
+}
+
+/// The frames of a process, and how many there are. Innermost first.
+pub(super) fn frames(of: Frames, first: c_int, count: c_int) -> Value {
     unsafe extern "C" fn visit(context: *mut c_void, frame: *const CDebugFrame) {
         // SAFETY: the vector below, and a frame with its texts.
         let (frames, frame) = unsafe { (&mut *context.cast::<Vec<Value>>(), &*frame) };
@@ -281,18 +369,22 @@ pub(super) fn frames(record: usize, first: c_int, count: c_int) -> Value {
             "defined": frame.defined,
             "kind": match frame.kind { 0 => "main", 1 => "lua", _ => "c" },
             "begins_coroutine": frame.begins_coroutine != 0,
+            "mark": frame.mark,
         }));
     }
     let mut frames: Vec<Value> = Vec::new();
-    // SAFETY: a record of a process that does not run now, and what `visit` expects.
-    let all = unsafe {
-        baton_debugger_visit_frames(
-            record as *const c_void,
-            first,
-            count,
-            visit,
-            (&raw mut frames).cast(),
-        )
+    let context = (&raw mut frames).cast();
+    let all = match of {
+        // SAFETY: a record of a process that does not run now, and what `visit` expects.
+        Frames::Of(record) => unsafe {
+            let record = record as *const c_void;
+            baton_debugger_visit_frames(record, first, count, visit, context)
+        },
+        // SAFETY: the record of the calling process, and what `visit` expects.
+        Frames::By { answers, number } => unsafe {
+            let answers = answers as *const c_void;
+            baton_debugger_visit_frames_of(answers, number, first, count, visit, context)
+        },
     };
     json!({ "frames": frames, "all": all })
 }
@@ -300,6 +392,9 @@ pub(super) fn frames(record: usize, first: c_int, count: c_int) -> Value {
 /// What a process that has stopped is asked to do with values.
 #[derive(Deserialize)]
 pub(super) struct Task {
+    process: u64,
+    #[serde(default)]
+    mark: u64,
     #[serde(default)]
     scope: Scope,
     #[serde(default = "no_frame")]
@@ -331,6 +426,7 @@ enum Scope {
     Varargs,
     Globals,
     Value,
+    Error,
 }
 
 /// What to do with them.
@@ -339,6 +435,7 @@ pub(super) enum Kind {
     Show,
     Set,
     Evaluate,
+    Complete,
 }
 
 /// The maximal number of bytes of a shown string.
@@ -358,9 +455,15 @@ pub(super) fn perform(record: usize, kind: Kind, task: &Task) -> Result<Value, S
             )
         };
         let value = &value[..value.len().min(LONGEST_VALUE)];
+        let key = match shown.name_kind {
+            0 => "plain",
+            1 => "string",
+            2 => "other",
+            _ => "object",
+        };
         variables.push(json!({
             "name": String::from_utf8_lossy(name),
-            "key": match shown.name_kind { 0 => "plain", 1 => "string", _ => "other" },
+            "key": key,
             "type": kind,
             "value": String::from_utf8_lossy(value),
             "size": shown.value_size,
@@ -371,6 +474,8 @@ pub(super) fn perform(record: usize, kind: Kind, task: &Task) -> Result<Value, S
     let request = CRequest {
         task: kind as c_int,
         scope: task.scope as c_int,
+        process: task.process,
+        mark: task.mark,
         frame: task.frame,
         slot: task.slot,
         filter: task.filter,
@@ -398,6 +503,24 @@ pub(super) fn perform(record: usize, kind: Kind, task: &Task) -> Result<Value, S
                 .to_string_lossy()
                 .into_owned()),
             _ => Ok(Value::Array(variables)),
+        }
+    }
+}
+
+/// Compiles an expression, without a program.
+///
+/// # Errors
+/// Why it is none.
+pub fn check_expression(text: &str) -> Result<(), String> {
+    let mut error: [c_char; 512] = [0; 512];
+    // SAFETY: the text is readable for its length, and the error is ended by a zero byte.
+    unsafe {
+        let (place, room) = (error.as_mut_ptr(), error.len());
+        match baton_debugger_check_expression(text.as_ptr().cast(), text.len(), place, room) {
+            0 => Err(CStr::from_ptr(error.as_ptr())
+                .to_string_lossy()
+                .into_owned()),
+            _ => Ok(()),
         }
     }
 }

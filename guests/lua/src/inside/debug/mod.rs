@@ -9,42 +9,52 @@
 //! | `errors` | `which` | the VM |
 //! | `processes` | | the VM |
 //! | `pause` | `process` | the VM |
-//! | `frames` | `process`, `first`, `count` | the process, or the VM if it runs |
-//! | `show`, `set`, `evaluate` | `process`, and a [`lua::Task`] | the process, which must have stopped |
+//! | `frames` | `process`, `first`, `count` | the process, or the VM if it has not stopped |
+//! | `show`, `set`, `evaluate`, `complete` | a [`lua::Task`] | the process, or another one for it |
 //! | `resume` | `process`, `step` | the process |
+//! | `end` | `question`: what carries it out ends | the conversation |
+//! | `forget` | | the deputy: it forgets the values that it has shown |
 //! | `leave` | | the conversation: the program outlives it |
 //!
 //! | event | details |
 //! |---|---|
-//! | `stopped` | `process`, `title`, `reason`, `breakpoint`, `text`, `is_alone` |
+//! | `stopped` | `process`, `title`, `reason`, `breakpoint`, `text`, `type`, `is_alone` |
 //! | `continued` | `process`: killed, or freed by the end of the program |
 //! | `placed` | `id`, `line`: a breakpoint has found its place |
-//! | `log` | `process`, `breakpoint`, `text`; only `text` if it says how many were left out |
+//! | `log` | `process`, `breakpoint`, `wrong`: 1 its condition, 2 its text; `text`; or only `text`: how many were left out |
 //!
 //! What the VM answers runs in a look; or, if a process keeps the VM while it has stopped, on that
 //! process's thread. A process that has stopped answers by itself, between two instructions
-//! (`c/debugger/stopping.c`).
+//! (`c/debugger/stopping.c`). For one that waits, a process that keeps the VM answers, or else the
+//! deputy (`c/debugger/deputy.c`).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | the conversation, from its begin to its end |
+//! | `questions.rs` | what the debugger asks |
+//! | `desk.rs` | where questions wait for a process, and answers for the debugger |
+//! | `lua.rs`, `from_c.rs` | what the C half does; and what it calls |
 //!
 //! A program that its debugger has started ends with the conversation, however that ends, unless
 //! the debugger has asked `leave`. Other programs go on.
 
 mod desk;
+mod from_c;
 mod lua;
+mod questions;
 
-use super::stacks;
-use baton_core::vm::{Inside, NoLook, View, Vm};
+pub use lua::check_expression;
+
+use baton_core::vm::{NoLook, View, Vm};
 use baton_observe::observer::{self, Conversation, Session, Target};
 use baton_observe::protocol::{Access, Ask, write_line};
-use desk::{Next, Outcome, Question};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
-use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,8 +67,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a debugger waits for the end of the one before it.
 const TO_GO: Duration = Duration::from_millis(500);
 
-/// How long the program's end waits until its last lines are sent.
-const LAST_LINES: Duration = Duration::from_secs(1);
+/// How long the end of a conversation waits until the program has noticed it.
+const TO_NOTICE: Duration = Duration::from_secs(1);
 
 /// How long each attempt waits.
 const ATTEMPT: Duration = Duration::from_millis(100);
@@ -161,7 +171,8 @@ pub(super) fn converse(
         }
         Err(error) => return refuse(format!("'version' expected: {error}")),
     };
-    if let Err(why) = super::require_all(access, "stops the program and changes it") {
+    let what = "the debugger stops processes, and changes values";
+    if let Err(why) = super::require_all(access, what) {
         return refuse(why);
     }
     if !desk::open(TO_GO) {
@@ -187,7 +198,7 @@ pub(super) fn converse(
     }
     while let Some(Ask { ask, with }) = conversation.next_line()? {
         let id = with.get("id").and_then(Value::as_u64).unwrap_or(0);
-        match question(vm, &ask, with, id) {
+        match questions::carry_out(vm, &ask, with, id) {
             Ok(None) => {}
             Ok(Some(value)) => answer(id, Ok(value)),
             Err(why) => answer(id, Err(why)),
@@ -204,6 +215,8 @@ impl Drop for Detaches {
     fn drop(&mut self) {
         lua::detach();
         desk::close(Some(&self.0));
+        // An expression that does not end would hold its process for ever.
+        questions::hurry_all(&self.0, TO_NOTICE);
     }
 }
 
@@ -252,280 +265,4 @@ fn on_vm<R: Send + 'static>(
             return Err("a process keeps the VM, and does not let others run".to_owned());
         }
     }
-}
-
-/// The record of a process with this number.
-fn record_of(view: &View<'_>, number: u64) -> Option<usize> {
-    let sched = view.sched();
-    let mut records = sched.iter().filter_map(|process| sched.user_data(process));
-    records.find(|&record| stacks::number(record) == number)
-}
-
-#[derive(Deserialize)]
-struct Breakpoints {
-    path: CString,
-    list: Vec<lua::Wish>,
-}
-
-#[derive(Deserialize)]
-struct OfProcess {
-    process: u64,
-}
-
-#[derive(Deserialize)]
-struct Frames {
-    process: u64,
-    #[serde(default)]
-    first: c_int,
-    count: c_int,
-}
-
-#[derive(Deserialize)]
-struct Resume {
-    process: u64,
-    step: lua::Step,
-}
-
-fn details<T: for<'a> Deserialize<'a>>(with: Value) -> Result<T, String> {
-    serde_json::from_value(with).map_err(|error| format!("the details are wrong: {error}"))
-}
-
-/// Carries out a question. `None` if it is answered later.
-fn question(vm: &Arc<Vm>, ask: &str, with: Value, id: u64) -> Result<Option<Value>, String> {
-    match ask {
-        "breakpoints" => set_breakpoints(vm, details(with)?).map(Some),
-        "errors" => {
-            let which = with.get("which").and_then(Value::as_u64).unwrap_or(0);
-            on_vm(vm, move |_| lua::stop_at_errors(which.min(2) as u8))?;
-            Ok(Some(Value::Null))
-        }
-        "processes" => {
-            let all = on_vm(vm, |view| processes(view))?;
-            let all = all.into_iter();
-            Ok(Some(
-                all.map(|(process, title)| json!({ "process": process, "title": title }))
-                    .collect(),
-            ))
-        }
-        "pause" => {
-            let OfProcess { process } = details(with)?;
-            match on_vm(vm, move |view| record_of(view, process).map(lua::pause))? {
-                Some(true) => Ok(Some(Value::Null)),
-                _ => Err(format!("process {process} has ended")),
-            }
-        }
-        "frames" => {
-            let Frames {
-                process,
-                first,
-                count,
-            } = details(with)?;
-            let asked = ask_process(vm, process, id, move |record| {
-                Ok(lua::frames(record, first, count))
-            });
-            if asked.is_ok() {
-                return Ok(None);
-            }
-            let frames = move |view: &mut View<'_>| {
-                record_of(view, process).map(|record| lua::frames(record, first, count))
-            };
-            let frames = on_vm(vm, frames)?;
-            frames
-                .map(Some)
-                .ok_or_else(|| format!("process {process} has ended"))
-        }
-        "show" => task(vm, lua::Kind::Show, with, id),
-        "set" => task(vm, lua::Kind::Set, with, id),
-        "evaluate" => task(vm, lua::Kind::Evaluate, with, id),
-        "resume" => {
-            let Resume { process, step } = details(with)?;
-            let carry_out = Box::new(move |record| {
-                lua::resume(record, step);
-                answer(id, Ok(Value::Null));
-                Outcome::GoesOn
-            });
-            match desk::ask(vm, process, Question { id, carry_out }) {
-                true => Ok(None),
-                false => Err(has_not_stopped(process)),
-            }
-        }
-        "leave" => {
-            desk::leave();
-            Ok(Some(Value::Null))
-        }
-        other => Err(format!("a debugger's question expected, got '{other}'")),
-    }
-}
-
-fn has_not_stopped(process: u64) -> String {
-    format!("process {process} has not stopped")
-}
-
-fn ask_process(
-    vm: &Vm,
-    process: u64,
-    id: u64,
-    question: impl FnOnce(usize) -> Result<Value, String> + Send + 'static,
-) -> Result<(), String> {
-    let carry_out = Box::new(move |record| {
-        answer(id, question(record));
-        Outcome::Stays
-    });
-    match desk::ask(vm, process, Question { id, carry_out }) {
-        true => Ok(()),
-        false => Err(has_not_stopped(process)),
-    }
-}
-
-fn task(vm: &Vm, kind: lua::Kind, with: Value, id: u64) -> Result<Option<Value>, String> {
-    let OfProcess { process } = details(with.clone())?;
-    let task: lua::Task = details(with)?;
-    ask_process(vm, process, id, move |record| {
-        lua::perform(record, kind, &task)
-    })?;
-    Ok(None)
-}
-
-/// The numbers and titles of all processes.
-fn processes(view: &View<'_>) -> Vec<(u64, String)> {
-    let sched = view.sched();
-    let records = sched.iter().filter_map(|process| sched.user_data(process));
-    records
-        .map(|record| (stacks::number(record), stacks::title(record)))
-        .collect()
-}
-
-fn set_breakpoints(vm: &Vm, asked: Breakpoints) -> Result<Value, String> {
-    let until = Instant::now() + PATIENCE;
-    let asked = Arc::new(asked);
-    loop {
-        let attempt = Arc::clone(&asked);
-        let set = on_vm(vm, move |_| {
-            lua::set_breakpoints(&attempt.path, &attempt.list)
-        })?;
-        match set {
-            Some(lines) => return Ok(Value::Array(lines)),
-            None if Instant::now() >= until => {
-                return Err("a chunk is being loaded; try again".to_owned());
-            }
-            None => std::thread::sleep(Duration::from_millis(5)), // until it is loaded
-        }
-    }
-}
-
-// What the C half calls (`c/debugger/inside.h`).
-
-/// The process has stopped. Outside the VM.
-///
-/// # Safety
-/// `reason` is a C string, `text` is readable for `size` bytes, and `process` is the record of the
-/// calling process.
-// SAFETY: the only definition of this symbol, with the signature of `c/debugger/inside.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_debug_stopped(
-    number: u64,
-    process: usize,
-    semaphore: u64,
-    is_alone: c_int,
-    reason: *const c_char,
-    breakpoint: c_int,
-    text: *const c_char,
-    size: usize,
-) {
-    // SAFETY: the caller's conditions.
-    let (reason, text) = unsafe { (CStr::from_ptr(reason), lossy(text, size)) };
-    let event = json!({
-        "event": "stopped",
-        "process": number,
-        "title": stacks::title(process),
-        "reason": reason.to_string_lossy(),
-        "breakpoint": breakpoint,
-        "text": text,
-        "is_alone": is_alone != 0,
-    });
-    desk::stopped(number, semaphore, is_alone != 0, event);
-}
-
-/// # Safety
-/// `text` is readable for `size` bytes.
-unsafe fn lossy(text: *const c_char, size: usize) -> String {
-    if size == 0 {
-        return String::new();
-    }
-    // SAFETY: the caller's condition.
-    let bytes = unsafe { slice::from_raw_parts(text.cast::<u8>(), size) };
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Carries out what the calling process is asked. Returns whether it goes on. Outside the VM.
-// SAFETY: the only definition of this symbol, with the signature of `c/debugger/inside.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_debug_serve(number: u64, process: usize) -> c_int {
-    loop {
-        match desk::next(number) {
-            Next::Answer(question) => {
-                if (question.carry_out)(process) == Outcome::GoesOn {
-                    desk::forget(number);
-                    return 1;
-                }
-            }
-            Next::Wait => return 0,
-            Next::GoOn => return 1,
-        }
-    }
-}
-
-/// Waits until the calling process is asked something. Inside the VM.
-// SAFETY: the only definition of this symbol, with the signature of `c/debugger/inside.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_debug_await(number: u64) {
-    let Some(vm) = super::VM.get() else {
-        return;
-    };
-    // SAFETY: the C half calls this inside the VM.
-    let inside = unsafe { Inside::assume(vm) };
-    desk::await_alone(number, |question| inside.view(question));
-}
-
-/// The calling process goes on, and was not told to.
-// SAFETY: the only definition of this symbol, with the signature of `c/debugger/inside.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_debug_goes_on(number: u64) {
-    desk::goes_on(number);
-}
-
-/// A text of a log point.
-///
-/// # Safety
-/// `text` is readable for `size` bytes.
-// SAFETY: the only definition of this symbol, with the signature of `c/debugger/inside.h`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn baton_debug_log(
-    number: u64,
-    breakpoint: c_int,
-    text: *const c_char,
-    size: usize,
-) {
-    // SAFETY: the caller's condition.
-    let text = unsafe { lossy(text, size) };
-    desk::tell_log(json!({
-        "event": "log",
-        "process": number,
-        "breakpoint": breakpoint,
-        "text": text,
-    }));
-}
-
-/// The program ends: what it has told its debugger is sent first.
-// SAFETY: the only definition of this symbol, with the signature of `c/debugger/inside.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_debug_flush() {
-    desk::flush(LAST_LINES);
-}
-
-/// A breakpoint was placed in a chunk that was loaded.
-// SAFETY: the only definition of this symbol, with the signature of `c/debugger/inside.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_debug_placed(_unused: usize, id: c_int, line: c_int) {
-    desk::tell(json!({ "event": "placed", "id": id, "line": line }));
 }

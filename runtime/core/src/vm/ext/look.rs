@@ -15,8 +15,8 @@
 //! If a process computes inside the VM and reaches no safepoint, as in a long function of the
 //! guest's own library, there is nothing that could be read safely. Then [`Vm::look`] fails.
 //!
-//! A look reads. It may change three things: it may kill a process, interrupt its wait, and exchange
-//! what the guest provides, such as its allocator.
+//! A look reads. It may change three things: it may kill a process, interrupt its wait, and
+//! exchange what the guest provides, such as its allocator.
 //!
 //! **No look is lost**: looks are listed, and `request::LOOK` is set, as [`baton_sys::asked`] says.
 //! The thread that looks waits for its own answer, with a timeout. It then withdraws its look, or
@@ -188,8 +188,8 @@ impl View<'_> {
         outcome
     }
 
-    /// Ends the wait of a process, which finds `Interrupted`. `false` if it does not wait. The process
-    /// is not continued before the end of the look.
+    /// Ends the wait of a process, which finds `Interrupted`. `false` if it does not wait. The
+    /// process is not continued before the end of the look.
     ///
     /// ```
     /// use baton_core::sched::WakeReason;

@@ -1,15 +1,16 @@
-//! Requests: stacks, variables, expressions.
+//! Requests: stacks and variables.
 
 use super::messages::Asked;
-use super::references::{Place, Reference};
+use super::references::{Frame, Place, Reference};
 use super::session::{Session, thread_of};
 use super::text;
 use serde_json::{Value, json};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
-/// The number of frames that are shown, unless the client says otherwise.
-const MOST_FRAMES: i64 = 200;
+/// So many frames are asked for at once. The client may want all.
+const PAGE: i64 = 5000;
 
 /// From so many elements on, the client is told their number, and asks for parts.
 const MANY_ELEMENTS: i64 = 100;
@@ -21,31 +22,64 @@ fn number(with: &Value, name: &str) -> i64 {
     with.get(name).and_then(Value::as_i64).unwrap_or(0)
 }
 
-impl<'out> Session<'out> {
-    /// `stackTrace`.
+impl Frame {
+    /// The details of a question about the frame, with these added.
+    pub(super) fn question(self, mut details: Value) -> Value {
+        details["process"] = self.process.into();
+        details["frame"] = self.index.into();
+        details["mark"] = self.mark.into();
+        details
+    }
+}
+
+impl Session<'_> {
+    /// `stackTrace`. Without a number of levels, the client wants all frames.
     pub(super) fn stack_trace(&mut self, asked: Asked, with: &Value) -> io::Result<()> {
         let process = thread_of(with);
         let first = number(with, "startFrame").max(0);
-        let count = match number(with, "levels") {
-            levels if levels > 0 => levels.min(10_000),
-            _ => MOST_FRAMES,
+        let last = match number(with, "levels") {
+            levels if levels > 0 => first.saturating_add(levels),
+            _ => i64::MAX,
         };
+        self.add_frames(asked, process, first..last, Vec::new())
+    }
+
+    /// Adds the frames of a range to those that there are, and answers with all of them.
+    fn add_frames(
+        &mut self,
+        asked: Asked,
+        process: u64,
+        wanted: Range<i64>,
+        mut shown: Vec<Value>,
+    ) -> io::Result<()> {
+        let first = wanted.start.min(i64::from(i32::MAX) - PAGE);
+        let count = (wanted.end - wanted.start).min(PAGE);
         let question = json!({ "process": process, "first": first, "count": count });
         self.ask("frames", question, move |session, answer| {
-            let body = answer.map(|answer| {
-                let frames = answer["frames"].as_array().cloned().unwrap_or_default();
-                let shown: Vec<Value> = (first..)
-                    .zip(&frames)
-                    .map(|(index, frame)| session.frame(process, index, frame))
-                    .collect();
-                json!({ "stackFrames": shown, "totalFrames": answer["all"] })
-            });
-            session.out.respond(&asked, body)
-        })
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(why) => return session.out.respond(&asked, Err(why)),
+            };
+            let frames = answer["frames"].as_array().cloned().unwrap_or_default();
+            let new = (first..).zip(&frames);
+            shown.extend(new.map(|(index, frame)| session.frame(process, index, frame)));
+            let all = answer["all"].as_i64().unwrap_or(0);
+            let next = first + count;
+            if next < wanted.end.min(all) {
+                return session.add_frames(asked, process, next..wanted.end, shown);
+            }
+            let body = json!({ "stackFrames": shown, "totalFrames": all });
+            session.out.respond(&asked, Ok(body))
+        })?;
+        Ok(())
     }
 
     fn frame(&mut self, process: u64, index: i64, frame: &Value) -> Value {
-        let id = self.references.add_frame(process, index);
+        let id = self.references.add_frame(Frame {
+            process,
+            index,
+            mark: frame["mark"].as_u64().unwrap_or(0),
+        });
         let short = frame["source"].as_str().unwrap_or_default();
         let called = frame["name"].as_str();
         let kind = frame["kind"].as_str().unwrap_or_default();
@@ -96,21 +130,28 @@ impl<'out> Session<'out> {
     }
 
     /// `scopes`.
-    pub(super) fn scopes(&mut self, asked: Asked, with: &Value) -> io::Result<()> {
-        let (process, frame) = match self.references.frame(number(with, "frameId")) {
+    pub(super) fn scopes(&mut self, asked: &Asked, with: &Value) -> io::Result<()> {
+        let frame = match self.references.frame(number(with, "frameId")) {
             Ok(found) => found,
-            Err(why) => return self.out.respond(&asked, Err(why)),
+            Err(why) => return self.out.respond(asked, Err(why)),
         };
-        let mut scopes: Vec<Value> = Vec::new();
+        let has_error = self
+            .stopped
+            .get(&frame.process)
+            .is_some_and(|stop| !stop.kind.is_empty());
         let all = [
+            ("error", "Error", None),
             ("locals", "Locals", Some("locals")),
             ("upvalues", "Upvalues", None),
             ("varargs", "Extra arguments", Some("arguments")),
             ("globals", "Globals", Some("globals")),
         ];
+        let mut scopes: Vec<Value> = Vec::new();
         for (scope, name, hint) in all {
+            if scope == "error" && !has_error {
+                continue;
+            }
             let id = self.references.add(Reference {
-                process,
                 frame,
                 place: Place::Scope(scope),
                 expression: (scope == "globals").then(|| "_ENV".to_owned()),
@@ -125,7 +166,7 @@ impl<'out> Session<'out> {
             }
             scopes.push(shown);
         }
-        self.out.respond(&asked, Ok(json!({ "scopes": scopes })))
+        self.out.respond(asked, Ok(json!({ "scopes": scopes })))
     }
 
     /// `variables`.
@@ -137,18 +178,15 @@ impl<'out> Session<'out> {
         if reference.place != Place::Scope("globals") {
             return self.show(asked, reference, &with);
         }
-        let question = json!({
-            "process": reference.process,
-            "frame": reference.frame,
-            "scope": "globals",
-        });
+        let question = reference.frame.question(json!({ "scope": "globals" }));
         self.ask("show", question, move |session, answer| match answer {
             Ok(globals) => {
                 let place = Place::Value(globals[0]["slot"].as_i64().unwrap_or(0));
                 session.show(asked, Reference { place, ..reference }, &with)
             }
             Err(why) => session.out.respond(&asked, Err(why)),
-        })
+        })?;
+        Ok(())
     }
 
     fn show(&mut self, asked: Asked, reference: Reference, with: &Value) -> io::Result<()> {
@@ -161,15 +199,13 @@ impl<'out> Session<'out> {
             count => count.clamp(1, MOST_SHOWN),
         };
         let filter = with.get("filter").and_then(Value::as_str);
-        let question = json!({
-            "process": reference.process,
-            "frame": reference.frame,
+        let question = reference.frame.question(json!({
             "scope": scope,
             "slot": slot,
             "first": number(with, "start").max(0),
             "count": count,
             "filter": match filter { Some("named") => 1, Some("indexed") => 2, _ => 0 },
-        });
+        }));
         self.ask("show", question, move |session, answer| {
             let body = answer.map(|all| {
                 let all = all.as_array().cloned().unwrap_or_default();
@@ -180,7 +216,8 @@ impl<'out> Session<'out> {
                 json!({ "variables": variables })
             });
             session.out.respond(&asked, body)
-        })
+        })?;
+        Ok(())
     }
 
     /// What is shown of a variable that was found at `parent`.
@@ -191,7 +228,7 @@ impl<'out> Session<'out> {
             (Place::Value(_), None) => None,
         };
         let expression = in_value.and_then(|of| text::expression(of, variable));
-        let mut shown = self.value(parent, variable, expression.clone());
+        let mut shown = self.value(parent.frame, variable, expression.clone());
         shown["name"] = text::name(variable).into();
         if let Some(expression) = expression {
             shown["evaluateName"] = expression.into();
@@ -200,7 +237,12 @@ impl<'out> Session<'out> {
     }
 
     /// The value of a variable, its type, and the reference to what is in it.
-    fn value(&mut self, near: &Reference, variable: &Value, expression: Option<String>) -> Value {
+    pub(super) fn value(
+        &mut self,
+        frame: Frame,
+        variable: &Value,
+        expression: Option<String>,
+    ) -> Value {
         let mut shown = json!({
             "value": text::value(variable),
             "type": variable["type"],
@@ -209,8 +251,7 @@ impl<'out> Session<'out> {
         let slot = variable["slot"].as_i64().unwrap_or(0);
         if slot != 0 {
             let id = self.references.add(Reference {
-                process: near.process,
-                frame: near.frame,
+                frame,
                 place: Place::Value(slot),
                 expression,
             });
@@ -224,113 +265,5 @@ impl<'out> Session<'out> {
             shown["namedVariables"] = 1.into(); // at least: they are not counted
         }
         shown
-    }
-
-    /// `setVariable`.
-    pub(super) fn set_variable(&mut self, asked: Asked, with: &Value) -> io::Result<()> {
-        let found = self.references.get(number(with, "variablesReference"));
-        let reference = match found {
-            Ok(reference) => reference,
-            Err(why) => return self.out.respond(&asked, Err(why)),
-        };
-        let text_of = |name: &str| with.get(name).and_then(Value::as_str).unwrap_or_default();
-        let name = text_of("name");
-        let (scope, slot, name) = match reference.place {
-            Place::Scope("globals") => {
-                // As an assignment in the frame: the globals have no slot yet.
-                let expression = format!("_ENV[{}] = {}", text::key_of(name), text_of("value"));
-                let shown = format!("_ENV[{}]", text::key_of(name));
-                return self.assign(asked, reference, &expression, shown);
-            }
-            Place::Scope("varargs") => ("varargs", 0, text::key_of(name)),
-            Place::Scope(scope) => (scope, 0, name.to_owned()),
-            Place::Value(slot) => ("value", slot, text::key_of(name)),
-        };
-        let question = json!({
-            "process": reference.process,
-            "frame": reference.frame,
-            "scope": scope,
-            "slot": slot,
-            "name": name,
-            "text": text_of("value"),
-        });
-        self.ask("set", question, move |session, answer| {
-            let body = answer.map(|set| session.value(&reference, &set[0], None));
-            session.out.respond(&asked, body)
-        })
-    }
-
-    fn assign(
-        &mut self,
-        asked: Asked,
-        reference: Reference,
-        statement: &str,
-        then_show: String,
-    ) -> io::Result<()> {
-        let (process, frame) = (reference.process, reference.frame);
-        let question = |text: &str| json!({ "process": process, "frame": frame, "text": text });
-        let show = question(&then_show);
-        self.ask(
-            "evaluate",
-            question(statement),
-            move |session, answer| match answer {
-                Ok(_) => session.ask("evaluate", show, move |session, answer| {
-                    let body = answer.map(|set| session.value(&reference, &set[0], None));
-                    session.out.respond(&asked, body)
-                }),
-                Err(why) => session.out.respond(&asked, Err(why)),
-            },
-        )
-    }
-
-    /// `evaluate`.
-    pub(super) fn evaluate(&mut self, asked: Asked, with: &Value) -> io::Result<()> {
-        let place = match with.get("frameId").and_then(Value::as_i64) {
-            Some(id) => self.references.frame(id),
-            // Without a frame, in any process that has stopped.
-            None => match self.stopped.keys().next() {
-                Some(&process) => Ok((process, -1)),
-                None => Err("no process has stopped: stop one to evaluate in it".to_owned()),
-            },
-        };
-        let (process, frame) = match place {
-            Ok(place) => place,
-            Err(why) => return self.out.respond(&asked, Err(why)),
-        };
-        let expression = with.get("expression").and_then(Value::as_str);
-        let expression = expression.unwrap_or_default().to_owned();
-        let question = json!({ "process": process, "frame": frame, "text": expression });
-        self.ask("evaluate", question, move |session, answer| {
-            let body = answer.map(|results| {
-                let near = Reference {
-                    process,
-                    frame,
-                    place: Place::Value(0),
-                    expression: None,
-                };
-                session.results(&near, &results, expression)
-            });
-            session.out.respond(&asked, body)
-        })
-    }
-
-    fn results(&mut self, near: &Reference, results: &Value, expression: String) -> Value {
-        let results = results.as_array().cloned().unwrap_or_default();
-        match results.as_slice() {
-            [] => json!({ "result": "", "variablesReference": 0 }),
-            [one] => {
-                let expression = Some(format!("({expression})"));
-                let mut shown = self.value(near, one, expression);
-                shown["result"] = shown["value"].take();
-                if let Some(fields) = shown.as_object_mut() {
-                    fields.remove("value");
-                }
-                shown
-            }
-            several => {
-                let texts: Vec<String> = several.iter().map(text::value).collect();
-                json!({ "result": texts.join(", "), "variablesReference": 0 })
-            }
-        }
     }
 }

@@ -4,9 +4,12 @@
 //! |---|---|
 //! | `mod.rs` | the command line, and the loop: events of the client and of the program, in turn |
 //! | `messages.rs` | messages of the protocol |
-//! | `session.rs` | requests: from the start to the end, and how processes go on |
+//! | `session.rs` | what the session knows; which request is handled where |
+//! | `life.rs` | requests: from the start to the end, and once more |
+//! | `control.rs` | requests: how processes stop and go on |
 //! | `breakpoints.rs` | requests: breakpoints |
-//! | `inspect.rs` | requests: stacks, variables, expressions |
+//! | `inspect.rs` | requests: stacks, variables |
+//! | `evaluate.rs` | requests: expressions, completions |
 //! | `references.rs`, `text.rs` | the numbers of frames and variables; how they are shown |
 //! | `program.rs` | the program, and the conversation with it |
 //!
@@ -14,7 +17,10 @@
 //! what is left to do with an answer is kept until that comes.
 
 mod breakpoints;
+mod control;
+mod evaluate;
 mod inspect;
+mod life;
 mod messages;
 mod program;
 mod references;
@@ -24,7 +30,7 @@ mod text;
 use super::check_write;
 use clap::Args;
 use messages::{Request, read_request};
-use program::{Seed, Wanted};
+use program::{SimulatedRun, Wanted};
 use serde_json::Value;
 use session::{Flow, Session};
 use std::ffi::OsString;
@@ -42,9 +48,9 @@ pub(super) struct DebugOptions {
     /// Stops all processes and timers while one process has stopped
     #[arg(long)]
     all_stop: bool,
-    /// Runs the script in virtual time, as this seed says
-    #[arg(long, value_name = "SEED", conflicts_with = "write")]
-    simulate: Option<u64>,
+    /// Replays a simulated run: a seed, or what --simulate has printed, such as 1:p5@62=6
+    #[arg(long, value_name = "RUN", conflicts_with = "write")]
+    simulate: Option<SimulatedRun>,
     /// Attaches to a program that was not started with BATON_ATTACH=all
     #[arg(long)]
     write: bool,
@@ -60,13 +66,19 @@ enum Happening {
     ClientGone,
     /// The client has sent something that is no message.
     ClientWrong(String),
-    /// A line of the conversation with the program.
-    Program(Value),
+    /// Something came from the program with this number, which counts restarts.
+    Program(u64, FromProgram),
+}
+
+/// What comes from a program.
+enum FromProgram {
+    /// A line of the conversation.
+    Says(Value),
     /// The conversation has ended.
-    ProgramGone,
+    Gone,
     /// So has the program, if it was started for this session.
-    ProgramEnded,
-    /// A text that the program has written, by the protocol's category.
+    Ended,
+    /// A text that it has written, by the protocol's category.
     Output(&'static str, String),
     OutputEnds,
 }
@@ -79,7 +91,7 @@ impl DebugOptions {
     fn wanted(&self) -> Wanted {
         let mut wanted = Wanted {
             all_stop: self.all_stop,
-            simulate: self.simulate.map(Seed::Number),
+            simulate: self.simulate.clone(),
             write: self.write,
             ..Wanted::default()
         };
@@ -124,25 +136,46 @@ fn read_client(events: &Sender<Happening>) {
 
 fn serve(session: &mut Session<'_>, events: &Receiver<Happening>) -> Result<(), String> {
     let gone = |error: std::io::Error| format!("cannot write to the client: {error}");
-    while let Ok(event) = events.recv() {
+    loop {
+        let event = match session.next_limit() {
+            Some(limit) => events.recv_timeout(limit),
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
         let flow = match event {
-            Happening::Client(request) => session.request(request),
-            Happening::ClientGone => return Ok(()),
-            Happening::ClientWrong(why) => return Err(why),
-            Happening::Program(line) => session.program_says(&line),
-            Happening::ProgramGone => session.program_gone(),
-            Happening::ProgramEnded => match drain_output(session, events)? {
-                Flow::GoesOn => session.program_ended(),
-                Flow::Ends => return Ok(()),
-            },
-            Happening::Output(category, text) => session.output(category, &text),
-            Happening::OutputEnds => session.output_ends(),
+            Ok(Happening::Program(generation, FromProgram::Ended))
+                if generation == session.generation =>
+            {
+                match drain_output(session, events)? {
+                    Flow::GoesOn => session.program_ended(),
+                    Flow::Ends => return Ok(()),
+                }
+            }
+            Ok(Happening::ClientWrong(why)) => return Err(why),
+            Ok(event) => handle(session, event),
+            Err(RecvTimeoutError::Timeout) => session.end_overdue().map(|()| Flow::GoesOn),
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
         if let Flow::Ends = flow.map_err(gone)? {
             return Ok(());
         }
     }
-    Ok(())
+}
+
+/// Handles what needs nothing else.
+fn handle(session: &mut Session<'_>, event: Happening) -> std::io::Result<Flow> {
+    match event {
+        Happening::Client(request) => session.request(request),
+        Happening::ClientGone | Happening::ClientWrong(_) => Ok(Flow::Ends),
+        // Of a program that was started again.
+        Happening::Program(generation, _) if generation != session.generation => Ok(Flow::GoesOn),
+        Happening::Program(_, what) => match what {
+            FromProgram::Says(line) => session.program_says(&line),
+            FromProgram::Gone => session.program_gone(),
+            FromProgram::Ended => Ok(Flow::GoesOn),
+            FromProgram::Output(category, text) => session.output(category, &text),
+            FromProgram::OutputEnds => session.output_ends(),
+        },
+    }
 }
 
 /// Passes on what a program that has ended has still written. What comes from the client meanwhile
@@ -151,13 +184,8 @@ fn drain_output(session: &mut Session<'_>, events: &Receiver<Happening>) -> Resu
     let gone = |error: std::io::Error| format!("cannot write to the client: {error}");
     while session.has_open_output() {
         let flow = match events.recv_timeout(LAST_OUTPUT) {
-            Ok(Happening::Output(category, text)) => session.output(category, &text),
-            Ok(Happening::OutputEnds) => session.output_ends(),
-            Ok(Happening::Client(request)) => session.request(request),
             Ok(Happening::ClientWrong(why)) => return Err(why),
-            Ok(Happening::ClientGone) => Ok(Flow::Ends),
-            Ok(Happening::Program(line)) => session.program_says(&line),
-            Ok(Happening::ProgramGone | Happening::ProgramEnded) => Ok(Flow::GoesOn),
+            Ok(event) => handle(session, event),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
         if let Flow::Ends = flow.map_err(gone)? {

@@ -1,27 +1,37 @@
 //! The program that is debugged: a child, or one that ran already; and the conversation with it.
 
 use super::super::rights;
-use super::Happening;
+use super::{FromProgram, Happening};
+use baton_core::recording::RunDecision;
 use baton_observe::client::{self, Connection};
 use baton_observe::protocol::{Ask, LONGEST_REPLY, read_line, write_line};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{BufReader, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::str::FromStr;
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::Duration;
 
 /// The version of the conversation.
 const VERSION: u64 = 1;
+
+/// How long an expression of a watch or a hover may take, unless the client says otherwise; and the
+/// most that it may say, in seconds.
+const WATCH_LIMIT: Duration = Duration::from_secs(2);
+const LONGEST_WATCH: f64 = 86_400.0;
 
 /// What the requests `launch` and `attach` say, and the command line.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -32,14 +42,18 @@ pub(super) struct Wanted {
     pub(super) args: Vec<String>,
     pub(super) cwd: Option<PathBuf>,
     pub(super) env: BTreeMap<String, Option<String>>,
-    /// The id of a running program.
+    /// The id of a running program: a number, or a text with one.
+    #[serde(deserialize_with = "process_id")]
     pub(super) pid: Option<u32>,
     pub(super) stop_on_entry: bool,
     /// A program that is started runs without breakpoints.
     pub(super) no_debug: bool,
     pub(super) all_stop: bool,
-    /// The seed of a simulated run.
-    pub(super) simulate: Option<Seed>,
+    /// The seconds that an expression of a watch or a hover may take.
+    #[serde(deserialize_with = "seconds")]
+    pub(super) watch_limit: Option<Duration>,
+    /// The simulated run that is replayed.
+    pub(super) simulate: Option<SimulatedRun>,
     /// Attaches to a program that was not started with BATON_ATTACH=all.
     #[serde(skip)]
     pub(super) write: bool,
@@ -48,21 +62,103 @@ pub(super) struct Wanted {
     pub(super) raw_args: Vec<OsString>,
 }
 
-/// A seed: a number, or a text with one.
-#[derive(Clone, Debug, Deserialize)]
+impl Wanted {
+    pub(super) fn watch_limit(&self) -> Duration {
+        self.watch_limit.unwrap_or(WATCH_LIMIT)
+    }
+}
+
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let Some(seconds) = Option::<f64>::deserialize(from)? else {
+        return Ok(None);
+    };
+    let is_time = seconds > 0.0 && seconds <= LONGEST_WATCH;
+    is_time
+        .then(|| Some(Duration::from_secs_f64(seconds)))
+        .ok_or_else(|| {
+            Error::custom(format!(
+                "seconds expected for 'watchLimit', more than 0 and at most {LONGEST_WATCH}, got \
+                 {seconds}"
+            ))
+        })
+}
+
+/// A number, or a text.
+#[derive(Deserialize)]
 #[serde(untagged)]
-pub(super) enum Seed {
+enum NumberOrText {
     Number(u64),
     Text(String),
 }
 
-impl Seed {
-    fn text(&self) -> Result<String, String> {
+impl fmt::Display for NumberOrText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Seed::Number(seed) => Ok(seed.to_string()),
-            Seed::Text(text) if text.parse::<u64>().is_ok() => Ok(text.clone()),
-            Seed::Text(text) => Err(format!("a seed for 'simulate' expected, got '{text}'")),
+            NumberOrText::Number(number) => write!(f, "{number}"),
+            NumberOrText::Text(text) => write!(f, "{}", text.trim()),
         }
+    }
+}
+
+fn process_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let Some(given) = Option::<NumberOrText>::deserialize(from)? else {
+        return Ok(None);
+    };
+    let pid = given.to_string();
+    pid.parse().map(Some).map_err(|_| {
+        Error::custom(format!(
+            "the id of a running program expected for 'pid', such as 4711, got '{pid}'"
+        ))
+    })
+}
+
+/// The simulated run that is replayed: a seed, or a seed with decisions, as `--simulate` takes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(super) struct SimulatedRun(String);
+
+impl FromStr for SimulatedRun {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SimulatedRun, String> {
+        let (seed, decisions) = text.split_once(':').unwrap_or((text, ""));
+        let mut decisions = decisions.split(',').filter(|_| !decisions.is_empty());
+        let is_run = seed.parse::<u64>().is_ok()
+            && decisions.all(|decision| decision.parse::<RunDecision>().is_ok());
+        match is_run {
+            true => Ok(SimulatedRun(text.to_owned())),
+            false => Err(format!(
+                "one seed expected for 'simulate', such as 16, or a run that --simulate has \
+                 printed, such as 1:p5@62=6; got '{text}'"
+            )),
+        }
+    }
+}
+
+impl TryFrom<NumberOrText> for SimulatedRun {
+    type Error = String;
+
+    fn try_from(given: NumberOrText) -> Result<SimulatedRun, String> {
+        given.to_string().parse()
+    }
+}
+
+/// Where what comes from a program goes. A program that was started again is another one.
+#[derive(Clone)]
+pub(super) struct Events {
+    sender: Sender<Happening>,
+    generation: u64,
+}
+
+impl Events {
+    pub(super) fn new(sender: Sender<Happening>, generation: u64) -> Events {
+        Events { sender, generation }
+    }
+
+    /// Returns whether the session is still there.
+    fn send(&self, what: FromProgram) -> bool {
+        let event = Happening::Program(self.generation, what);
+        self.sender.send(event).is_ok()
     }
 }
 
@@ -80,14 +176,14 @@ pub(super) struct Program {
 
 impl Program {
     /// Starts or attaches to the program. What comes from it goes to `events`.
-    pub(super) fn reach(wanted: &Wanted, events: &Sender<Happening>) -> Result<Program, String> {
+    pub(super) fn reach(wanted: &Wanted, events: &Events) -> Result<Program, String> {
         match wanted.pid {
             Some(pid) => Program::attach(pid, wanted, events),
             None => Program::launch(wanted, events),
         }
     }
 
-    fn attach(pid: u32, wanted: &Wanted, events: &Sender<Happening>) -> Result<Program, String> {
+    fn attach(pid: u32, wanted: &Wanted, events: &Events) -> Result<Program, String> {
         let connection = {
             let _own = rights::of_the_user_of(pid)?;
             client::attach(pid, wanted.write).map_err(|error| error.to_string())?
@@ -102,7 +198,7 @@ impl Program {
         })
     }
 
-    fn launch(wanted: &Wanted, events: &Sender<Happening>) -> Result<Program, String> {
+    fn launch(wanted: &Wanted, events: &Events) -> Result<Program, String> {
         let script = wanted.program.as_ref().ok_or(
             "'program' expected: the script to run; or 'pid', the id of a running program",
         )?;
@@ -113,8 +209,8 @@ impl Program {
         fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))
             .map_err(|error| format!("cannot pass a connection on: {error}"))?;
         let mut command = Command::new(this_program);
-        if let Some(seed) = &wanted.simulate {
-            command.arg("--simulate").arg(seed.text()?);
+        if let Some(SimulatedRun(run)) = &wanted.simulate {
+            command.arg("--simulate").arg(run);
             command.args(["--explain", "0"]);
         }
         command
@@ -207,7 +303,7 @@ impl Program {
     }
 
     /// Has its end become an event, at once if it was not started for this session.
-    pub(super) fn watch_end(&self, events: &Sender<Happening>) {
+    pub(super) fn watch_end(&self, events: &Events) {
         let child = self.child.as_ref();
         let child = child.map(|child| Pid::from_raw(child.id().cast_signed()));
         let events = events.clone();
@@ -217,8 +313,7 @@ impl Program {
                 let how = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
                 while waitid(Id::Pid(pid), how) == Err(Errno::EINTR) {}
             }
-            // If nobody receives it, the session has ended.
-            let _ = events.send(Happening::ProgramEnded);
+            events.send(FromProgram::Ended);
         });
     }
 
@@ -229,11 +324,7 @@ impl Program {
 }
 
 /// Opens the conversation. Lines of the program become events.
-fn converse(
-    connection: Connection,
-    all_stop: bool,
-    events: &Sender<Happening>,
-) -> Result<UnixStream, String> {
+fn converse(connection: Connection, all_stop: bool, events: &Events) -> Result<UnixStream, String> {
     let opening = json!({ "version": VERSION, "all_stop": all_stop });
     let (mut reader, writer) = connection.open("debug", opening)?;
     loop {
@@ -245,17 +336,16 @@ fn converse(
         if line["event"] == "attached" {
             break;
         }
-        let _ = events.send(Happening::Program(line));
+        events.send(FromProgram::Says(line));
     }
     let events = events.clone();
     thread::spawn(move || {
         while let Ok(Some(line)) = next_line(&mut reader) {
-            if events.send(Happening::Program(line)).is_err() {
+            if !events.send(FromProgram::Says(line)) {
                 return;
             }
         }
-        // If nobody receives it, the session has ended.
-        let _ = events.send(Happening::ProgramGone);
+        events.send(FromProgram::Gone);
     });
     Ok(writer)
 }
@@ -266,11 +356,7 @@ fn next_line(reader: &mut BufReader<UnixStream>) -> Result<Option<Value>, String
 }
 
 /// Passes what the program writes on, as text. A character is never cut.
-fn forward(
-    stream: Option<impl Read + Send + 'static>,
-    category: &'static str,
-    events: &Sender<Happening>,
-) {
+fn forward(stream: Option<impl Read + Send + 'static>, category: &'static str, events: &Events) {
     let Some(mut stream) = stream else {
         return;
     };
@@ -284,14 +370,13 @@ fn forward(
             let rest = bytes.split_off(whole);
             let text = String::from_utf8_lossy(&bytes).into_owned();
             bytes = rest;
-            if !text.is_empty() && events.send(Happening::Output(category, text)).is_err() {
+            if !text.is_empty() && !events.send(FromProgram::Output(category, text)) {
                 return;
             }
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        // As above.
-        let _ = events.send(Happening::Output(category, text));
-        let _ = events.send(Happening::OutputEnds);
+        events.send(FromProgram::Output(category, text));
+        events.send(FromProgram::OutputEnds);
     });
 }
 

@@ -2,11 +2,18 @@
 ** The frames of a process, with its coroutines: from the innermost state to the process's own.
 ** Neither enters the VM nor allocates Lua's memory.
 */
-#include "debugger/inside.h"
+#include "shown/inside.h"
 #include "state/state.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+struct baton_process *baton_debugger_find(struct baton_lua_vm *vm, uint64_t number) {
+  struct baton_process *process;
+  for (process = vm->main_process; process != NULL; process = process->next_live)
+    if (process->id == number) return process->outcome == BATON_ALIVE ? process : NULL;
+  return NULL;
+}
 
 /* Goes on to the next state, outwards. `resumed` is that of the present one. */
 static lua_State *outer_state(
@@ -17,6 +24,31 @@ static lua_State *outer_state(
 }
 
 static int is_frame(const lua_State *L, const CallInfo *ci) { return ci != &L->base_ci; }
+
+static int count_frames(const struct baton_process *process) {
+  const struct baton_resumed *resumed = process->resumed;
+  lua_State *L = baton_lua_innermost(process);
+  int all = 0;
+  for (; L != NULL; L = outer_state(process, &resumed)) {
+    const CallInfo *ci;
+    for (ci = L->ci; is_frame(L, ci); ci = ci->previous) all++;
+  }
+  return all;
+}
+
+/* `above` is the number of frames from this one to the outermost one. */
+static uint64_t mark(const CallInfo *ci, int above) {
+  const TValue *function = s2v(ci->func.p);
+  uint64_t address = isLua(ci) ? (uintptr_t)clLvalue(function)->p
+                               : (uintptr_t)baton_lua_function_of(ci);
+  return (address ^ ((uint64_t)above << 48)) | 1;
+}
+
+uint64_t baton_debugger_mark_of(const struct baton_process *process, int index) {
+  struct baton_place place;
+  if (!baton_debugger_find_frame(process, index, &place)) return 0;
+  return mark(place.ci, count_frames(process) - index);
+}
 
 int baton_debugger_find_frame(
     const struct baton_process *process, int index, struct baton_place *place) {
@@ -50,10 +82,12 @@ static void describe_lua(const CallInfo *ci, struct baton_debugger_frame *frame,
   if (*frame->source == '@') frame->path = realpath(frame->source + 1, NULL);
 }
 
-static void show(lua_State *L, CallInfo *ci, baton_debugger_frame_visitor *visit, void *context) {
+static void show(lua_State *L, CallInfo *ci, int above, baton_debugger_frame_visitor *visit,
+    void *context) {
   struct baton_debugger_frame frame = {0};
   char text[LUA_IDSIZE];
   frame.short_source = text;
+  frame.mark = mark(ci, above);
   frame.begins_coroutine = ci == L->ci;
   frame.called_as = baton_lua_called_as(L, ci, &frame.name);
   if (isLua(ci)) {
@@ -69,13 +103,23 @@ static void show(lua_State *L, CallInfo *ci, baton_debugger_frame_visitor *visit
 int baton_debugger_visit_frames(const struct baton_process *process, int first, int count,
     baton_debugger_frame_visitor *visit, void *context) {
   const struct baton_resumed *resumed = process->resumed;
+  const int all = count_frames(process);
   lua_State *L = baton_lua_innermost(process);
-  int all = 0;
-  while (L != NULL) {
+  int n = 0;
+  for (; L != NULL; L = outer_state(process, &resumed)) {
     CallInfo *ci;
-    for (ci = L->ci; is_frame(L, ci); ci = ci->previous, all++)
-      if (all >= first && all - first < count) show(L, ci, visit, context);
-    L = outer_state(process, &resumed);
+    for (ci = L->ci; is_frame(L, ci); ci = ci->previous, n++)
+      if (n >= first && n - first < count) show(L, ci, all - n, visit, context);
   }
   return all;
+}
+
+int baton_debugger_visit_frames_of(const struct baton_process *answers, uint64_t number, int first,
+    int count, baton_debugger_frame_visitor *visit, void *context) {
+  const struct baton_process *process;
+  lua_State *L = answers->L;
+  baton_lua_enter(L);
+  process = baton_debugger_find(answers->vm, number);
+  baton_lua_leave(L);
+  return process != NULL ? baton_debugger_visit_frames(process, first, count, visit, context) : 0;
 }

@@ -4,7 +4,7 @@
 ** What can be opened later gets a slot: the value is kept in a table until the process goes on. No
 ** method of the program is called to show a value.
 */
-#include "debugger/inside.h"
+#include "shown/inside.h"
 #include "state/state.h"
 
 #include <stdio.h>
@@ -23,44 +23,69 @@ struct job {
 ** Slots
 ** ======================================================= */
 
-/* Pushes the table of shown values. */
-static void push_slots(lua_State *L, struct baton_debugged *debugged) {
-  baton_lua_push_private(L, debugged);
+/* Pushes the table of shown values: those that can be opened are its elements. */
+static void push_slots(lua_State *L, struct baton_process *process) {
+  baton_lua_push_private(L, &process->debugged);
   if (lua_istable(L, -1)) return;
   lua_pop(L, 1);
   lua_createtable(L, 8, 0);
   lua_pushvalue(L, -1);
-  baton_lua_keep_private(L, debugged);
+  baton_lua_keep_private(L, &process->debugged);
 }
 
-/* Keeps the value on the top of the stack. */
-static int keep(lua_State *L, struct baton_debugged *debugged) {
-  const int slot = ++debugged->slots;
-  push_slots(L, debugged);
+/* Keeps the value on the top of the stack. Returns its slot. */
+static int keep(lua_State *L, struct baton_process *process) {
+  int slot;
+  push_slots(L, process);
+  slot = (int)lua_rawlen(L, -1) + 1;
   lua_pushvalue(L, -2);
   lua_rawseti(L, -2, slot);
   lua_pop(L, 1);
   return slot;
 }
 
-static void push_kept(lua_State *L, struct baton_debugged *debugged, int slot) {
-  push_slots(L, debugged);
+static void push_kept(lua_State *L, struct baton_process *process, int slot) {
+  push_slots(L, process);
   lua_rawgeti(L, -1, slot);
   lua_remove(L, -2);
 }
 
-static int forget(lua_State *L) {
-  struct baton_debugged *debugged = lua_touserdata(L, 1);
-  lua_pushnil(L);
-  baton_lua_keep_private(L, debugged);
+/* In a table of its own, as it may be nil. */
+void baton_debugger_keep_error(lua_State *L, struct baton_process *process) {
+  push_slots(L, process);
+  lua_createtable(L, 1, 0);
+  lua_pushvalue(L, -3);
+  lua_rawseti(L, -2, 1);
+  lua_setfield(L, -2, "error");
+  lua_pop(L, 1);
+}
+
+/* Pushes the error, and returns 1; or returns 0 if there is none. */
+static int push_error(lua_State *L, struct baton_process *process) {
+  push_slots(L, process);
+  lua_getfield(L, -1, "error");
+  lua_remove(L, -2);
+  if (lua_istable(L, -1)) {
+    lua_rawgeti(L, -1, 1);
+    lua_remove(L, -2);
+    return 1;
+  }
+  lua_pop(L, 1);
   return 0;
 }
 
-void baton_debugger_forget_values(lua_State *L, struct baton_debugged *debugged) {
-  if (debugged->slots == 0) return;
-  debugged->slots = 0;
+static int forget(lua_State *L) {
+  struct baton_process *process = lua_touserdata(L, 1);
+  lua_pushnil(L);
+  baton_lua_keep_private(L, &process->debugged);
+  return 0;
+}
+
+void baton_debugger_forget_shown(struct baton_process *process) {
+  lua_State *L = baton_lua_innermost(process);
+  if (!lua_checkstack(L, 4)) return;
   lua_pushcfunction(L, forget);
-  lua_pushlightuserdata(L, debugged);
+  lua_pushlightuserdata(L, process);
   if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
@@ -93,49 +118,6 @@ static int can_be_opened(lua_State *L) {
   }
 }
 
-/* Pushes where a function is defined, such as "function (file.lua:3)". */
-static void push_function_text(lua_State *L) {
-  lua_Debug record;
-  lua_pushvalue(L, -1);
-  lua_getinfo(L, ">S", &record);
-  if (*record.what == 'C')
-    lua_pushfstring(L, "function: %p (C)", lua_topointer(L, -1));
-  else
-    lua_pushfstring(L, "function: %s:%d", record.short_src, record.linedefined);
-}
-
-/* Pushes what a table or another object is called: the name that its metatable gives, or its type;
-   and its address. */
-static void push_object_text(lua_State *L) {
-  const void *address = lua_topointer(L, -1);
-  const char *type = luaL_typename(L, -1);
-  if (lua_getmetatable(L, -1)) {
-    lua_pushliteral(L, "__name");
-    lua_rawget(L, -2);
-    if (lua_type(L, -1) == LUA_TSTRING) type = lua_tostring(L, -1);
-    lua_pushfstring(L, "%s: %p", type, address);
-    lua_replace(L, -3);
-    lua_pop(L, 1);
-  } else {
-    lua_pushfstring(L, "%s: %p", type, address);
-  }
-}
-
-/* Pushes a text for the value on the top of the stack. A string is its own text. */
-static void push_text(lua_State *L) {
-  switch (lua_type(L, -1)) {
-    case LUA_TNIL: lua_pushliteral(L, "nil"); break;
-    case LUA_TBOOLEAN: lua_pushstring(L, lua_toboolean(L, -1) ? "true" : "false"); break;
-    case LUA_TNUMBER:
-      lua_pushvalue(L, -1);
-      lua_tolstring(L, -1, NULL);
-      break;
-    case LUA_TSTRING: lua_pushvalue(L, -1); break;
-    case LUA_TFUNCTION: push_function_text(L); break;
-    default: push_object_text(L); break;
-  }
-}
-
 /* Shows the value on the top of the stack, and pops it. */
 static void show(
     lua_State *L, struct job *job, enum baton_debugger_name kind, const char *name, size_t size) {
@@ -145,9 +127,9 @@ static void show(
   variable.name = name;
   variable.name_size = size;
   variable.type = luaL_typename(L, -1);
-  variable.slot = can_be_opened(L) ? keep(L, job->process->debugged) : 0;
+  variable.slot = can_be_opened(L) ? keep(L, job->process) : 0;
   measure(L, &variable);
-  push_text(L);
+  baton_debugger_push_text(L);
   variable.value = lua_tolstring(L, -1, &variable.value_size);
   job->visit(job->context, &variable);
   lua_pop(L, 2);
@@ -242,46 +224,59 @@ static void show_elements(lua_State *L, struct job *job) {
   job->seen += size;
 }
 
-/* Shows the field whose key and value are on the top of the stack, and pops the value. */
+/* What kind of name a key is. Of a number, an expression must give it again. */
+static enum baton_debugger_name kind_of_key(lua_State *L) {
+  lua_Number number;
+  switch (lua_type(L, -1)) {
+    case LUA_TSTRING: return BATON_STRING_KEY;
+    case LUA_TBOOLEAN: return BATON_OTHER_KEY;
+    case LUA_TNUMBER: break;
+    default: return BATON_OBJECT_KEY;
+  }
+  if (lua_isinteger(L, -1)) return BATON_OTHER_KEY;
+  number = lua_tonumber(L, -1);
+  lua_pushvalue(L, -1);
+  if (lua_stringtonumber(L, lua_tostring(L, -1)) == 0) {
+    lua_pop(L, 1); /* inf or nan */
+    return BATON_OBJECT_KEY;
+  }
+  lua_remove(L, -2);
+  number -= lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  return number == 0 ? BATON_OTHER_KEY : BATON_OBJECT_KEY;
+}
+
+/* Shows the field whose key is on the top of the stack, above its table. Pops the key. */
 static void show_field(lua_State *L, struct job *job) {
+  const enum baton_debugger_name kind = kind_of_key(L);
   size_t size;
   const char *text;
-  lua_pushvalue(L, -2);
-  push_text(L);
-  lua_remove(L, -2);
+  baton_debugger_push_text(L);
   text = lua_tolstring(L, -1, &size);
   lua_insert(L, -2); /* below the value, which is popped */
-  show(L, job, lua_type(L, -3) == LUA_TSTRING ? BATON_STRING_KEY : BATON_OTHER_KEY, text, size);
+  lua_rawget(L, -3);
+  show(L, job, kind, text, size);
   lua_pop(L, 1);
 }
 
-/* Whether the key at -2 is that of an element. */
-static int is_element(lua_State *L, int64_t size) {
-  lua_Integer key;
-  if (!lua_isinteger(L, -2)) return 0;
-  key = lua_tointeger(L, -2);
-  return key >= 1 && key <= size;
-}
-
+/* Shows the fields of the table on the top of the stack, in order. */
 static void show_fields(lua_State *L, struct job *job) {
-  const int64_t size = (int64_t)lua_rawlen(L, -1);
-  lua_pushnil(L);
-  while (lua_next(L, -2)) {
-    if (is_element(L, size) || !is_wanted(job))
-      lua_pop(L, 1);
-    else
-      show_field(L, job);
-    if (is_past(job)) {
-      lua_pop(L, 1);
-      return;
-    }
+  int64_t i, count;
+  baton_debugger_push_keys(L, (int64_t)lua_rawlen(L, -1));
+  count = (int64_t)lua_rawlen(L, -1);
+  lua_pushvalue(L, -2);
+  for (i = 1; i <= count && !is_past(job); i++) {
+    if (!is_wanted(job)) continue;
+    lua_rawgeti(L, -2, i);
+    show_field(L, job);
   }
+  lua_pop(L, 2);
 }
 
 static void show_value(lua_State *L, struct job *job) {
   const int filter = job->request->filter;
   luaL_checkstack(L, 8, NULL);
-  push_kept(L, job->process->debugged, job->request->slot);
+  push_kept(L, job->process, job->request->slot);
   if (lua_type(L, -1) == LUA_TTABLE) {
     if (filter != 1) show_elements(L, job);
     if (filter == 0 && is_past(job)) return;
@@ -305,6 +300,9 @@ static void show_scope(lua_State *L, struct job *job) {
       show_plain(L, job, "(globals)");
       break;
     case BATON_VALUE: show_value(L, job); break;
+    case BATON_ERROR:
+      if (push_error(L, job->process)) show_plain(L, job, "(error)");
+      break;
   }
 }
 
@@ -320,7 +318,7 @@ static void push_result(lua_State *L, const struct job *job, const char *text, s
 
 static void set_in_value(lua_State *L, struct job *job) {
   const char *name = job->request->name;
-  push_kept(L, job->process->debugged, job->request->slot);
+  push_kept(L, job->process, job->request->slot);
   if (lua_type(L, -1) == LUA_TFUNCTION) {
     const char *found;
     int n;
@@ -340,12 +338,8 @@ static void set_in_value(lua_State *L, struct job *job) {
 }
 
 static void set_vararg(lua_State *L, const struct job *job) {
-  lua_Debug record;
   const int n = (int)lua_tointeger(L, -2);
-  memset(&record, 0, sizeof record);
-  record.i_ci = job->place.ci;
-  if (job->place.L != L) lua_xmove(L, job->place.L, 1);
-  if (n < 1 || lua_setlocal(job->place.L, &record, -n) == NULL)
+  if (n < 1 || !baton_debugger_set_local(L, &job->place, -n))
     luaL_error(L, "there is no extra argument %d", n);
 }
 
@@ -382,6 +376,17 @@ static void evaluate(lua_State *L, struct job *job) {
   }
 }
 
+static void visit_name(lua_State *L, void *job, const char *name) {
+  lua_pushvalue(L, -1);
+  show_plain(L, job, name);
+}
+
+static void complete(lua_State *L, struct job *job) {
+  const struct baton_debugger_request *request = job->request;
+  const char *path = lua_pushlstring(L, request->text, request->text_size);
+  baton_debugger_complete(L, &job->place, path, request->name, visit_name, job);
+}
+
 /* }====================================================== */
 
 static int perform(lua_State *L) {
@@ -390,8 +395,53 @@ static int perform(lua_State *L) {
     case BATON_SHOW: show_scope(L, job); break;
     case BATON_SET: set(L, job); break;
     case BATON_EVALUATE: evaluate(L, job); break;
+    case BATON_COMPLETE: complete(L, job); break;
   }
   return 0;
+}
+
+/* Finds the frame of the request. Returns NULL, or why there is none. Inside the VM. */
+static const char *find_place(struct job *job) {
+  const struct baton_debugger_request *request = job->request;
+  const struct baton_process *target = job->process;
+  if (request->process != target->id)
+    target = baton_debugger_find(target->vm, request->process);
+  if (target == NULL || target->L == NULL) return "this process has ended";
+  if (request->frame < 0) return NULL;
+  if (request->mark != 0 && request->mark != baton_debugger_mark_of(target, request->frame))
+    return "this frame is gone: its process has run since";
+  return baton_debugger_find_frame(target, request->frame, &job->place) ? NULL
+                                                                        : "there is no such frame";
+}
+
+/* Performs it. Leaves nothing on the stack, or an error. */
+static int perform_protected(lua_State *L, struct job *job) {
+  int status;
+  if (!baton_debugger_begin_evaluation(job->process)) {
+    lua_pushliteral(L, "the expression was ended");
+    return LUA_ERRRUN;
+  }
+  lua_pushcfunction(L, perform);
+  lua_pushlightuserdata(L, job);
+  status = lua_pcall(L, 1, 0, 0);
+  baton_debugger_end_evaluation(job->process);
+  return status;
+}
+
+/* In the frame of another process, nothing else runs meanwhile, so that it stays as it is. */
+static int perform_for_other(lua_State *L, struct job *job, const char **why) {
+  struct baton_process *process = job->process;
+  struct baton_mark mark;
+  int status = LUA_OK;
+  baton_lua_enter(L);
+  baton_lua_begin_critical(process, &mark);
+  *why = find_place(job);
+  baton_lua_leave(L);
+  if (*why == NULL) status = perform_protected(L, job);
+  baton_lua_enter(L);
+  baton_lua_end_critical(process);
+  baton_lua_leave(L);
+  return status;
 }
 
 int baton_debugger_perform(struct baton_process *process,
@@ -399,22 +449,23 @@ int baton_debugger_perform(struct baton_process *process,
     char *error, size_t size) {
   lua_State *L = baton_lua_innermost(process);
   struct job job = {process, request, visit, context, {NULL, NULL}, 0};
-  const char *text;
-  int is_done;
-  if (request->frame >= 0 && !baton_debugger_find_frame(process, request->frame, &job.place)) {
-    snprintf(error, size, "there is no such frame");
-    return 0;
-  }
+  const char *why = NULL, *text;
+  int status = LUA_OK;
   if (!lua_checkstack(L, 4)) {
     snprintf(error, size, "stack overflow");
     return 0;
   }
-  lua_pushcfunction(L, perform);
-  lua_pushlightuserdata(L, &job);
-  is_done = lua_pcall(L, 1, 0, 0) == LUA_OK;
-  if (is_done) return 1;
-  text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a text";
-  snprintf(error, size, "%s", text);
-  lua_pop(L, 1);
-  return 0;
+  if (request->process == process->id) {
+    why = find_place(&job);
+    if (why == NULL) status = perform_protected(L, &job);
+  } else {
+    status = perform_for_other(L, &job, &why);
+  }
+  if (why != NULL) snprintf(error, size, "%s", why);
+  if (status != LUA_OK) {
+    text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a text";
+    snprintf(error, size, "%s", text);
+    lua_pop(L, 1);
+  }
+  return why == NULL && status == LUA_OK;
 }

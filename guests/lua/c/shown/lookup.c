@@ -1,7 +1,7 @@
 /*
 ** Variables as a frame sees them, and expressions that use them.
 */
-#include "debugger/inside.h"
+#include "shown/inside.h"
 
 #include <string.h>
 
@@ -13,21 +13,32 @@ void baton_debugger_push_function(lua_State *L, const struct baton_place *place)
   lua_unlock(L);
 }
 
-static lua_Debug record_of(const struct baton_place *place) {
-  lua_Debug record;
-  memset(&record, 0, sizeof record);
-  record.i_ci = place->ci;
-  return record;
+/* The frame's state is not changed: it may be that of another process, in the middle of a call. */
+const char *baton_debugger_push_local(lua_State *L, const struct baton_place *place, int n) {
+  const char *name;
+  StkId at = NULL;
+  luaL_checkstack(L, 4, NULL);
+  lua_lock(L);
+  name = luaG_findlocal(place->L, place->ci, n, &at);
+  if (name != NULL) {
+    setobjs2s(L, L->top.p, at);
+    api_incr_top(L);
+  }
+  lua_unlock(L);
+  return name;
 }
 
-const char *baton_debugger_push_local(lua_State *L, const struct baton_place *place, int n) {
-  const lua_Debug record = record_of(place);
-  const char *name;
-  luaL_checkstack(L, 4, NULL);
-  if (place->L != L && !lua_checkstack(place->L, 2)) luaL_error(L, "stack overflow");
-  name = lua_getlocal(place->L, &record, n);
-  if (name != NULL && place->L != L) lua_xmove(place->L, L, 1);
-  return name;
+int baton_debugger_set_local(lua_State *L, const struct baton_place *place, int n) {
+  StkId at = NULL;
+  lua_lock(L);
+  if (luaG_findlocal(place->L, place->ci, n, &at) != NULL) {
+    setobjs2s(place->L, at, L->top.p - 1);
+    L->top.p--;
+  } else {
+    at = NULL;
+  }
+  lua_unlock(L);
+  return at != NULL;
 }
 
 /* The number of the local variable that the frame sees by this name: the last one. 0: none. */
@@ -53,9 +64,8 @@ static int upvalue_of(lua_State *L, int index, const char *name) {
   return 0;
 }
 
-/* Pushes a local variable or an upvalue of this name. Returns 0, and pushes nothing, if there is
-   none. */
-static int push_variable(lua_State *L, const struct baton_place *place, const char *name) {
+int baton_debugger_push_variable(
+    lua_State *L, const struct baton_place *place, const char *name) {
   int n = local_of(L, place, name);
   if (n != 0) {
     baton_debugger_push_local(L, place, n);
@@ -74,12 +84,7 @@ static int push_variable(lua_State *L, const struct baton_place *place, const ch
 
 int baton_debugger_set_variable(lua_State *L, const struct baton_place *place, const char *name) {
   int n = local_of(L, place, name);
-  if (n != 0) {
-    const lua_Debug record = record_of(place);
-    if (place->L != L) lua_xmove(L, place->L, 1);
-    lua_setlocal(place->L, &record, n);
-    return 1;
-  }
+  if (n != 0) return baton_debugger_set_local(L, place, n);
   baton_debugger_push_function(L, place);
   n = isLua(place->ci) ? upvalue_of(L, -1, name) : 0;
   if (n != 0) {
@@ -93,7 +98,7 @@ int baton_debugger_set_variable(lua_State *L, const struct baton_place *place, c
 }
 
 void baton_debugger_push_globals(lua_State *L, const struct baton_place *place) {
-  if (place->ci == NULL || !push_variable(L, place, "_ENV")) lua_pushglobaltable(L);
+  if (place->ci == NULL || !baton_debugger_push_variable(L, place, "_ENV")) lua_pushglobaltable(L);
 }
 
 /* The frame in which an expression runs. Functions that the expression has made may be called
@@ -113,7 +118,7 @@ static const struct baton_place *place_of_environment(lua_State *L) {
 static int get_variable(lua_State *L) {
   const struct baton_place *place = place_of_environment(L);
   if (place->ci != NULL && lua_type(L, 2) == LUA_TSTRING &&
-      push_variable(L, place, lua_tostring(L, 2)))
+      baton_debugger_push_variable(L, place, lua_tostring(L, 2)))
     return 1;
   baton_debugger_push_globals(L, place);
   lua_pushvalue(L, 2);
