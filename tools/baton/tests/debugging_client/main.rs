@@ -81,6 +81,98 @@ fn the_client_sets_a_breakpoint_steps_and_evaluates_while_999_processes_go_on() 
     assert_eq!(seen["locals"], json!(["own"]), "{seen}");
 }
 
+const WHOLE: &str = "\
+local process = require 'baton.process' local channel = process.channel(nil, 'results')
+local values = { 1, 2, name = 'a name' }
+local function work(n)
+  local here = n
+  return here + values[1]
+end
+process.spawn({ name = 'waiter' }, function()
+  local function await()
+    local wanted = { 'a result' }
+    return channel:receive(), wanted
+  end
+  await()
+end)
+process.yield()
+work(1)
+pcall(error, { code = 42 })
+print 'idle'
+process.sleep(1000)
+";
+
+const LOST_UPDATE: &str = "\
+local process = require 'baton.process' local balance = 0
+local function deposit(amount)
+  local seen = balance
+  for _ = 1, 3 do end
+  balance = seen + amount
+end
+local clerks = {}
+for i = 1, 4 do clerks[i] = process.spawn(deposit, 10) end
+for i = 1, 4 do clerks[i]:join() end
+assert(balance == 40)
+";
+
+#[test]
+fn the_client_drives_each_request() {
+    if !is_installed() {
+        skip(
+            "the debugger with a client from npm",
+            "run cargo xtask readers",
+        );
+        return;
+    }
+    let simulated = script(LOST_UPDATE);
+    let found = Run::of(baton_path())
+        .arg("--simulate")
+        .arg("1-50")
+        .arg(&simulated)
+        .run();
+    let told = found.stderr.split("--simulate ").find_map(|rest| {
+        let (run, after) = rest.split_once(' ')?;
+        after.starts_with("repeats these").then_some(run)
+    });
+    let outcome = Run::of(Path::new("node"))
+        .arg(sources().join("whole.mjs"))
+        .arg(installed().join("node_modules"))
+        .arg(baton_path())
+        .arg(script(WHOLE))
+        .arg(told.expect("the fewest switches"))
+        .arg(&simulated)
+        .run();
+    outcome.succeeds();
+    let seen: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    for capability in [
+        "supportsCancelRequest",
+        "supportsCompletionsRequest",
+        "supportsRestartRequest",
+        "supportsSetExpression",
+    ] {
+        let all = seen["capabilities"].as_array().expect("a list");
+        assert!(all.contains(&capability.into()), "{capability}");
+    }
+    let wrong = seen["wrong"].as_array().expect("a list");
+    assert!(wrong[1].as_str().is_some_and(|it| it.contains("write ==")));
+    assert!(wrong[2].as_str().is_some_and(|it| it.contains("'n +'")));
+    assert_eq!(seen["pages"], json!([true, true]));
+    assert_eq!(
+        seen["ended"],
+        json!(["cancelled", "the expression was ended"])
+    );
+    let limited = seen["limited"].as_str().unwrap_or_default();
+    assert!(limited.contains("watchLimit"), "{limited}");
+    assert_eq!(seen["preview"], "{1, 2, name = \"a name\"}");
+    assert_eq!(seen["completions"], json!(["name"]));
+    assert_eq!(seen["changed"], "\"new\"");
+    assert_eq!(seen["waiting"], "{\"a result\"}");
+    assert_eq!(seen["again"], "breakpoint");
+    assert_eq!(seen["error"], json!(["exception", "{code = 42}", "table"]));
+    assert_eq!(seen["idle"], json!(["pause", 1, true]));
+    assert_eq!(seen["replayed"], 1);
+}
+
 #[test]
 fn the_extension_for_vs_code_starts_the_debugger() {
     let is_there = std::process::Command::new("node").arg("--version").output();
