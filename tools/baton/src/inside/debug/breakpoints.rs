@@ -101,7 +101,7 @@ fn mistake(wish: &Wish) -> Option<String> {
 /// The expressions in braces of a log message, as the program finds them (`c/debugger/hits.c`).
 fn expressions(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split_inclusive('}');
-    parts.filter_map(|part| Some(part.split_once('{')?.1.strip_suffix('}')?))
+    parts.filter_map(|part| part.split_once('{')?.1.strip_suffix('}'))
 }
 
 fn not_empty(text: Option<String>) -> Option<String> {
