@@ -75,7 +75,7 @@ void baton_debugger_forked(struct baton_process *survivor) {
   all_debugged = NULL;
   baton_debugger_deputy = NULL;
   survivor->debugged = NULL;
-  survivor->traced = survivor->in_debugger = 0;
+  survivor->traced = survivor->in_debugger = survivor->evaluates = 0;
 }
 
 /* Relaxed: as in baton_lua_debugger. */
