@@ -227,8 +227,8 @@ fn require_all(access: Access, what: &str) -> Result<(), String> {
     match access {
         Access::All => Ok(()),
         Access::Observe => Err(format!(
-            "{what}, but the program lets others only see what its processes do: start it with \
-             {}=all, or use --write",
+            "{what}, but the program lets others only see what its processes do: use --write, or \
+             start the program with {}=all",
             quit::VARIABLE
         )),
     }
