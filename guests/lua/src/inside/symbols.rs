@@ -28,6 +28,19 @@ struct Symbol {
     name: String,
     /// The file name of the library; empty for the executable.
     library: String,
+    /// The distance from the beginning of the library.
+    offset: usize,
+}
+
+impl Symbol {
+    /// What names a function that its caller does not name: its symbol, or its place in the
+    /// library, which addr2line finds: `core.so+0x5a10`.
+    fn or_place(&self) -> String {
+        match (self.name.is_empty(), self.library.is_empty()) {
+            (true, false) => format!("{}+{:#x}", self.library, self.offset),
+            _ => self.name.clone(),
+        }
+    }
 }
 
 /// By address. Lua unloads no library before its end.
@@ -70,7 +83,10 @@ pub(super) fn resolve(frames: &mut [&mut Frame]) {
     for frame in frames {
         let address = std::mem::take(&mut frame.address);
         if let Some(symbol) = known.as_ref().and_then(|known| known.get(&address)) {
-            frame.symbol.clone_from(&symbol.name);
+            frame.symbol = match frame.name.is_empty() {
+                true => symbol.or_place(),
+                false => symbol.name.clone(),
+            };
             frame.library.clone_from(&symbol.library);
         }
     }
@@ -140,6 +156,7 @@ fn of(address: usize) -> Symbol {
         library: library
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default(),
+        offset: address.wrapping_sub(info.dli_fbase as usize),
     }
 }
 
@@ -160,6 +177,11 @@ mod tests {
         let found = of(libc::getenv as *const () as usize);
         assert_eq!(found.name, "getenv");
         assert!(found.library.starts_with("libc.so"), "{}", found.library);
+        let mut hidden = found.clone();
+        hidden.name.clear();
+        let place = format!("{}+{:#x}", hidden.library, hidden.offset);
+        assert_eq!(hidden.or_place(), place);
+        assert_eq!(found.or_place(), "getenv");
         let own = of(is_ours as *const () as usize);
         assert_eq!(own.library, "");
     }
