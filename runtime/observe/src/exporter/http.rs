@@ -251,10 +251,9 @@ mod tests {
     #[test]
     fn an_answer_is_whole() {
         let bytes = answer(b"GET / HTTP/1.1", true, &text()).into_bytes();
-        let expected = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-             Content-Length: 6\r\nConnection: close\r\n\r\n# EOF\n"
-        );
+        let expected = "HTTP/1.1 200 OK\r\n\
+                        Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+                        Content-Length: 6\r\nConnection: close\r\n\r\n# EOF\n";
         assert_eq!(String::from_utf8_lossy(&bytes), expected);
         let head = answer(b"HEAD / HTTP/1.1", true, &text()).into_bytes();
         assert!(head.ends_with(b"\r\n\r\n") && head.len() + 6 == bytes.len());

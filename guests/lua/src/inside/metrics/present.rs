@@ -402,7 +402,7 @@ mod tests {
             |others, count| *others += count,
         );
         assert_eq!(calls.len(), MOST_NAMES + 1);
-        assert_eq!(calls[OTHERS], (0..36).sum());
+        assert_eq!(calls[OTHERS], (0..36_u64).sum::<u64>());
         assert_eq!(calls["f099"], 99);
         assert!(!calls.contains_key("f035"));
     }
