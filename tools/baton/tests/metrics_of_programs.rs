@@ -40,8 +40,10 @@ fn the_program_is_a_process_of_the_system() {
          assert(after > before + 0.05 and after <= os.clock(), after - before)
          local open = value 'process_open_fds'
          local files = {}
-         for i = 1, 5 do files[i] = assert(io.open '/dev/null') end
-         assert(value 'process_open_fds' == open + 5)
+         for i = 1, 50 do files[i] = assert(io.open '/dev/null') end
+         -- The pipe of the last question may be open yet.
+         local more = value 'process_open_fds' - open
+         assert(more > 40 and more < 60, more)
          assert(value 'process_max_fds' > open)
          local age = os.time() - value 'process_start_time_seconds'
          assert(age > -60 and age < 600, age)
