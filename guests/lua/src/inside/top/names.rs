@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 /// The processes of one name.
-struct Named {
+struct SameName {
     /// The first of them, with the sums of all.
     row: Row,
     states: BTreeMap<String, u64>,
@@ -16,7 +16,7 @@ struct Named {
 /// All names.
 #[derive(Default)]
 pub(super) struct Names {
-    named: Vec<Named>,
+    named: Vec<SameName>,
     places: HashMap<String, usize>,
 }
 
@@ -37,7 +37,7 @@ impl Names {
         if place == next {
             row.process.stacks.clear();
             row.count = Some(0);
-            self.named.push(Named {
+            self.named.push(SameName {
                 row,
                 states: BTreeMap::new(),
                 waits: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl Names {
 
     /// The first `most` names of the order.
     pub(super) fn into_rows(self, sort: Sort, most: usize) -> Vec<Row> {
-        let mut rows: Vec<Row> = self.named.into_iter().map(Named::into_row).collect();
+        let mut rows: Vec<Row> = self.named.into_iter().map(SameName::into_row).collect();
         let rank = |row: &Row| match sort {
             Sort::Cpu => (row.share, row.process.cpu),
             Sort::Total => (row.process.cpu, row.share),
@@ -78,9 +78,9 @@ impl Names {
     }
 }
 
-impl Named {
+impl SameName {
     fn into_row(self) -> Row {
-        let Named {
+        let SameName {
             mut row,
             states,
             waits,
