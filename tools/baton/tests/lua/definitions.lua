@@ -151,6 +151,7 @@ if arg[2] == "inspect" then
     Heap = keys(heap),
     Garbage = keys(heap.garbage),
     ObjectClass = keys(heap.classes[1]),
+    Keeper = keys(heap.keepers[1]),
   }
 end
 
