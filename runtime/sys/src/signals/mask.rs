@@ -122,15 +122,26 @@ impl Drop for PreemptUnblocked {
 }
 
 /// Whether a thread of this program blocks a signal that was sent to it, and has for some time;
-/// `false` if the system does not say. A signal's handler blocks it, too, while it runs: so what
-/// counts is a signal that waits, at each of three looks. Allocates nothing.
+/// `false` if the system does not say. A signal's handler blocks it, too, while it runs, and
+/// perhaps without a processor: so what counts is a signal that waits at each of three looks, on a
+/// thread that has run in between for longer than a handler does. Allocates nothing.
 pub(crate) fn is_blocked_on(thread: ThreadHandle, signal: c_int) -> bool {
     const LOOKS: u32 = 3;
-    (0..LOOKS).all(|look| {
-        if look > 0 {
-            std::thread::sleep(Duration::from_millis(2));
+    (0..LOOKS).all(|look| (look == 0 || has_run_on(thread)) && waits_on(thread, signal))
+}
+
+/// Waits until a thread has run for longer than a handler does. Returns whether it has, in a time
+/// in which one without a processor usually gets one; `true` if the system does not say.
+fn has_run_on(thread: ThreadHandle) -> bool {
+    const LONGER_THAN_A_HANDLER: Duration = Duration::from_micros(50);
+    const AT_MOST: u32 = 15;
+    let before = thread.cpu_time();
+    (0..AT_MOST).any(|_| {
+        std::thread::sleep(Duration::from_millis(2));
+        match (before, thread.cpu_time()) {
+            (Some(before), Some(now)) => now >= before + LONGER_THAN_A_HANDLER,
+            _ => true,
         }
-        waits_on(thread, signal)
     })
 }
 
@@ -164,6 +175,8 @@ fn signals_in(status: &[u8], field: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::sync::mpsc::channel;
 
     #[test]
     fn the_preemption_signal_is_blocked_again_if_it_was() {
@@ -188,18 +201,42 @@ mod tests {
         if std::env::var_os("BATON_TESTS_ARE_EMULATED").is_some() {
             return;
         }
-        let me = ThreadHandle::current();
-        let signal = SignalMask::empty().with(libc::SIGUSR2);
-        let before = signal.block();
-        assert!(!is_blocked_on(me, libc::SIGUSR2), "nobody has sent it");
-        // SAFETY: the signal is blocked on this thread, which gets it.
-        unsafe { libc::raise(libc::SIGUSR2) };
-        assert!(is_blocked_on(me, libc::SIGUSR2) && !is_blocked_on(me, libc::SIGUSR1));
-        let mut taken = 0;
-        // SAFETY: the set is one, and the number can be written.
-        unsafe { libc::sigwait(signal.as_set(), &raw mut taken) };
-        before.set();
-        assert!(!is_blocked_on(me, libc::SIGUSR2));
+        let step = &AtomicU8::new(0);
+        let spin_until = |wanted| {
+            while step.load(Ordering::SeqCst) != wanted {
+                std::hint::spin_loop();
+            }
+        };
+        let (tell, told) = channel();
+        let (wake, woken) = channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let signal = SignalMask::empty().with(libc::SIGUSR2);
+                let _before = signal.block();
+                tell.send(ThreadHandle::current()).expect("it is received");
+                spin_until(1);
+                // SAFETY: the signal is blocked on this thread, which gets it.
+                unsafe { libc::raise(libc::SIGUSR2) };
+                step.store(2, Ordering::SeqCst);
+                spin_until(3);
+                let _ = woken.recv();
+                let mut taken = 0;
+                // SAFETY: the set is one, and the number can be written.
+                unsafe { libc::sigwait(signal.as_set(), &raw mut taken) };
+            });
+            let thread = told.recv().expect("it begins");
+            assert!(!is_blocked_on(thread, libc::SIGUSR2), "nobody has sent it");
+            step.store(1, Ordering::SeqCst);
+            spin_until(2);
+            // It runs, but perhaps not always.
+            let blocks = |signal| (0..1000).any(|_| is_blocked_on(thread, signal));
+            assert!(blocks(libc::SIGUSR2));
+            assert!(!is_blocked_on(thread, libc::SIGUSR1));
+            step.store(3, Ordering::SeqCst);
+            // It runs no more, as one in a handler that has no processor.
+            assert!((0..1000).any(|_| !is_blocked_on(thread, libc::SIGUSR2)));
+            drop(wake);
+        });
         assert_eq!(signals_in(b"Name:\ta\n", b"SigBlk:\t"), None);
     }
 }
