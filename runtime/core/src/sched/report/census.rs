@@ -142,11 +142,11 @@ impl<C> Scheduler<C> {
             Blocker::Join(target) => (Some(target), Role::Target),
             Blocker::Send(channel) => {
                 let channel = self.channels.get(channel.0)?;
-                (channel.last_receiver, Role::LastReceiver)
+                (channel.last_use.receiver, Role::LastReceiver)
             }
             Blocker::Receive(channel) => {
                 let channel = self.channels.get(channel.0)?;
-                (channel.last_sender, Role::LastSender)
+                (channel.last_use.sender, Role::LastSender)
             }
             Blocker::Condition(condition) => (
                 self.last_signal(condition).and_then(|signal| signal.by),

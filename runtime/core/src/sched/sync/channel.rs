@@ -6,6 +6,7 @@
 //! waiting sender.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use crate::sched::wait::waiters::{Kind, Ticket, WaitQueue};
 use crate::sched::{
@@ -22,9 +23,23 @@ pub(in crate::sched) struct Channel {
     is_fed: bool,
     pub(in crate::sched) receivers: WaitQueue,
     pub(in crate::sched) senders: WaitQueue,
-    /// Whose value was taken last, and who took the last one; for reports.
-    pub(in crate::sched) last_sender: Option<ProcessId>,
-    pub(in crate::sched) last_receiver: Option<ProcessId>,
+    pub(in crate::sched) last_use: LastUse,
+}
+
+/// Who used a channel last: a note for reports. It changes no decision, so its text is always the
+/// same: schedulers that differ in nothing else are alike.
+#[derive(Clone, Copy, Default)]
+pub(in crate::sched) struct LastUse {
+    /// Whose value was put into the buffer or handed on.
+    pub(in crate::sched) sender: Option<ProcessId>,
+    /// Who took a value.
+    pub(in crate::sched) receiver: Option<ProcessId>,
+}
+
+impl fmt::Debug for LastUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LastUse")
+    }
 }
 
 impl<C> Scheduler<C> {
@@ -59,8 +74,7 @@ impl<C> Scheduler<C> {
             is_fed: false,
             receivers,
             senders,
-            last_sender: None,
-            last_receiver: None,
+            last_use: LastUse::default(),
         };
         ChannelId(self.channels.insert(channel))
     }
@@ -89,13 +103,13 @@ impl<C> Scheduler<C> {
         };
         if let Some(first) = self.waiters.first(channel.receivers) {
             let receiver = self.waiters.node(first).process;
-            channel.last_sender = Some(me);
-            channel.last_receiver = Some(self.processes.id(receiver));
+            channel.last_use.sender = Some(me);
+            channel.last_use.receiver = Some(self.processes.id(receiver));
             return FirstLook::Wakes(FirstWaiter(first));
         }
         if channel.buffer.len() < channel.capacity {
             channel.buffer.push_back(value);
-            channel.last_sender = Some(me);
+            channel.last_use.sender = Some(me);
             return FirstLook::Done(0);
         }
         FirstLook::Waits(WaitPlace::new(channel.senders, Kind::Send, id.0.index))
@@ -117,12 +131,12 @@ impl<C> Scheduler<C> {
                 return FirstLook::Unclear;
             }
             let sender = self.waiters.node(first).process;
-            channel.last_sender = Some(self.processes.id(sender));
-            channel.last_receiver = Some(me);
+            channel.last_use.sender = Some(self.processes.id(sender));
+            channel.last_use.receiver = Some(me);
             return FirstLook::Wakes(FirstWaiter(first));
         }
         if let Some(value) = channel.buffer.pop_front() {
-            channel.last_receiver = Some(me);
+            channel.last_use.receiver = Some(me);
             return FirstLook::Done(value);
         }
         if channel.is_closed {
@@ -304,7 +318,7 @@ impl<C> Scheduler<C> {
                 value,
             };
             let receiver = node.process;
-            channel.last_receiver = Some(self.processes.id(receiver));
+            channel.last_use.receiver = Some(self.processes.id(receiver));
             self.wake_process(receiver, wake);
             return Some(Wake::because(WakeReason::Done));
         }
@@ -340,7 +354,7 @@ impl<C> Scheduler<C> {
             (None, None) => return is_closed.then(|| Wake::because(WakeReason::Closed)),
         };
         if let Some((sender, ticket)) = sent {
-            channel.last_sender = Some(self.processes.id(sender));
+            channel.last_use.sender = Some(self.processes.id(sender));
             let wake = Wake {
                 reason: WakeReason::Done,
                 case: ticket.case,
@@ -360,7 +374,7 @@ impl<C> Scheduler<C> {
         let process = self.processes.id(process);
         let channel = self.channels.get_mut(id.0);
         if let Some(channel) = channel.filter(|channel| !channel.is_closed) {
-            channel.last_sender = Some(process);
+            channel.last_use.sender = Some(process);
         }
     }
 
@@ -368,7 +382,7 @@ impl<C> Scheduler<C> {
     pub(super) fn note_receiver(&mut self, id: ChannelId, process: u32) {
         let process = self.processes.id(process);
         if let Some(channel) = self.channels.get_mut(id.0) {
-            channel.last_receiver = Some(process);
+            channel.last_use.receiver = Some(process);
         }
     }
 
