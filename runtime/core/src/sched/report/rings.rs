@@ -34,6 +34,7 @@ pub struct WaitRing {
 /// let _ = sched.switch_to(reader);
 /// let _ = sched.channel_receive(channel, Deadline::Never);
 /// let _ = sched.mutex_lock(mutex, Deadline::Never);
+/// let _ = sched.switch_to(writer);
 /// for value in [2, 3] {
 ///     let _ = sched.channel_send(channel, value, Deadline::Never);
 /// }
