@@ -411,6 +411,8 @@ mod tests {
             title: "process 7 'Clerk'".into(),
             state: "waiting".into(),
             waits: "for the mutex 'accounts'".into(),
+            object: String::new(),
+            has_moved_on: false,
             since: None,
             spawned_at: "bank.lua:3".into(),
             running: 0.0,

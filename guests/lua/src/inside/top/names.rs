@@ -131,6 +131,8 @@ mod tests {
                 title: format!("process {id} '{name}'"),
                 state: state.into(),
                 waits: waits.into(),
+                object: String::new(),
+                has_moved_on: false,
                 since: Some(id as f64),
                 spawned_at: String::new(),
                 running: 2.0,
