@@ -177,9 +177,7 @@ pub(crate) fn install(to: &Plan) -> Outcome {
     let beside = (!library.is_for_lua()).then_some(CONFORMANCE);
     eprintln!("install: builds the crate {package} again, for lib{name}.a ({profile})");
     let mut archive = cargo(&to.build(beside));
-    if !to.as_tests {
-        archive.args(library.modules().iter().flat_map(|own| ["-p", own.package]));
-    }
+    archive.args(library.modules().iter().flat_map(|own| ["-p", own.package]));
     archive.arg("--message-format=json-render-diagnostics");
     let said = said_by(archive)?;
     let headers = to.place(&to.prefix.join("include").join(library.headers));
