@@ -128,8 +128,8 @@ struct baton_spawn_options {
 BATON_INSIDE uint64_t baton_spawn(
     const baton_vm *vm, const struct baton_spawn_options *options, char *message, size_t size);
 
-/* The time that a process has used: of its runs, and of a processor, in its runs and in calls beside
-   which others run. */
+/* The time that a process has used: of its runs, and of a processor, in its runs and in calls
+   beside which others run. */
 struct baton_time_used {
   double running, cpu; /* seconds */
 };
