@@ -257,7 +257,13 @@ fn an_idle_program_stops_with_all_stop_and_goes_on() {
     session.ask("next", json!({ "threadId": server }));
     program.write_stdin("\n");
     let stop = session.stopped();
-    assert_eq!((stop.thread, stop.reason.as_str()), (server, "pause"));
+    assert_eq!(stop.thread, server);
+    // The pause may have come before the server waited. Then it has stopped, and makes a step.
+    assert!(
+        ["pause", "step"].contains(&stop.reason.as_str()),
+        "{}",
+        stop.reason
+    );
     session.disconnect();
     program.await_stdout("served 3.");
     program.close_stdin();
