@@ -132,7 +132,8 @@ fn the_executable_exports_the_interfaces_for_modules_and_nothing_else() {
     let headers = concat!(
         include_str!("../../../bindings/capi/include/baton.h"),
         include_str!("../../../bindings/capi/include/baton/guest.h"),
-        include_str!("../../../bindings/capi/include/baton/inline.h")
+        include_str!("../../../bindings/capi/include/baton/inline.h"),
+        include_str!("../../../guests/lua/include/baton_module.h")
     );
     let is_declared = |name: &str| {
         let is_other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
