@@ -19,8 +19,8 @@ use std::{fs, thread};
 
 use baton_harness::{Archive, Checker, finish, place, repository, skip, succeed};
 
-/// The library whose parts the program is linked with.
-static LIBRARY: Archive = Archive::of("baton-lua-library", place!(), &[]);
+/// The guest, which the program is linked with: a library for rustc, beside where one for C would be.
+static GUEST: Archive = Archive::of("baton-lua", place!(), &[]);
 
 /// What is compiled with: bounds of heap blocks and of variables of files. Bounds of variables on
 /// stacks are left out. A Lua error leaves C frames by longjmp, and on a process's stack
@@ -140,15 +140,13 @@ fn program(checker: Checker) -> PathBuf {
             .arg("-o")
             .arg(&host),
     );
-    let libraries = LIBRARY.built().parent().expect("it is in a directory");
+    let guest = GUEST.built().with_extension("rlib");
+    let libraries = guest.parent().expect("it is in a directory");
     let made = directory.join("program");
     let mut rustc = Command::new("rustc");
     rustc
         .args(["--edition", "2024", "-C", "debuginfo=0", "--extern"])
-        .arg(format!(
-            "baton_lua={}",
-            libraries.join("libbaton_lua.rlib").display()
-        ))
+        .arg(format!("baton_lua={}", guest.display()))
         .arg("-L")
         .arg(format!("dependency={}", libraries.join("deps").display()))
         .arg("-C")
