@@ -4,6 +4,7 @@ use crate::inside::trace::calls::before_end;
 use crate::inside::trace::flight;
 use crate::inside::{self, debug, instant, program, target};
 use crate::vms::list::{self, Beside};
+use crate::vms::reports;
 use crate::wording::WORDING;
 use crate::{call_times, own_metrics};
 use baton_core::guest::{Guest, RetakePolicy, Unpreempted};
@@ -300,7 +301,7 @@ impl Guest for LuaGuest {
     }
 
     fn deadlocked(&self, inside: &Inside<'_>) -> Option<Duration> {
-        list::report_the_others(inside);
+        reports::report_the_others(inside);
         flight::write_now(inside, "deadlock");
         before_end(inside);
         let which = self

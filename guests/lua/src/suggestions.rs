@@ -5,14 +5,15 @@ use baton_core::parameters::Parameters;
 use std::ffi::{CStr, c_char};
 use std::io::Write;
 
-/// The variables of Baton that are no parameters. The last two are between its own programs.
-const VARIABLES: [&str; 7] = [
+/// The variables of Baton that are no parameters. The last three are between its own programs.
+const VARIABLES: [&str; 8] = [
     "BATON_ATTACH",
     "BATON_CONCURRENT",
     "BATON_FFI",
     "BATON_HISTORY",
     "BATON_METRICS",
     "BATON_DEBUGGER",
+    "BATON_OBSERVER",
     "BATON_SIMULATION",
 ];
 

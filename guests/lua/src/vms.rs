@@ -2,8 +2,10 @@
 //!
 //! | file | what is there |
 //! |---|---|
-//! | `list.rs` | the VMs of the program: reports, deadlocks, halts |
+//! | `list.rs` | the VMs of the program |
+//! | `reports.rs` | reports on other VMs, and halts |
 //! | `start.rs` | the start of a VM, and its home thread |
 
 pub(crate) mod list;
+pub(crate) mod reports;
 mod start;

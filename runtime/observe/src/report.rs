@@ -7,10 +7,34 @@ pub use groups::{Group, Groups, group};
 pub use overview::{ObjectWaits, Overview, PartnerOfWait, WaitRing};
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// The maximal number of frames of one stack that texts show.
 const MOST_LEVELS: usize = 22;
+
+/// The name of the program's first VM.
+pub const FIRST_VM: &str = "main";
+
+/// Whether this is the name of another VM than the program's first one. Empty: it is not known.
+fn is_beside(vm: &str) -> bool {
+    !matches!(vm, "" | FIRST_VM)
+}
+
+/// An object that is waited for, with its VM if that is not the first one: two VMs may have objects
+/// of one name.
+#[must_use]
+pub fn object_in_vm(object: &str, vm: &str) -> String {
+    in_vm("in", object, vm)
+}
+
+/// What is in a VM: with `word`, such as "in", and the VM, if that is not the first one.
+fn in_vm(word: &str, what: &str, vm: &str) -> String {
+    match is_beside(vm) {
+        true => format!("{what} {word} VM '{vm}'"),
+        false => what.to_owned(),
+    }
+}
 
 /// What kind of function a frame is of.
 #[derive(
@@ -89,7 +113,10 @@ pub type Stack = Vec<Frame>;
 /// A process, and what it does at the moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number, unique in the program.
+    /// The name of its VM. `main` is the program's first one; empty if that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub vm: String,
+    /// Its number, unique in its VM.
     pub id: u64,
     /// How messages name it, such as `process 7 'clerk'`.
     pub title: String,
@@ -121,6 +148,7 @@ pub struct Process {
 
 impl Process {
     /// The name that the program gave it, or else where it was spawned, or else its title.
+    #[must_use]
     pub fn name(&self) -> &str {
         let named = self.title.split_once('\'').map(|(_, rest)| rest);
         match named.and_then(|rest| rest.strip_suffix('\'')) {
@@ -128,6 +156,27 @@ impl Process {
             None if self.spawned_at.is_empty() => &self.title,
             None => &self.spawned_at,
         }
+    }
+
+    /// Its name, after its VM if that is not the first one: `worker: clerk`.
+    #[must_use]
+    pub fn name_with_vm(&self) -> Cow<'_, str> {
+        match self.is_beside() {
+            true => Cow::Owned(format!("{}: {}", self.vm, self.name())),
+            false => Cow::Borrowed(self.name()),
+        }
+    }
+
+    /// Whether it is in another VM than the program's first one.
+    #[must_use]
+    pub fn is_beside(&self) -> bool {
+        is_beside(&self.vm)
+    }
+
+    /// Its title, with its VM if that is not the first one.
+    #[must_use]
+    pub fn full_title(&self) -> String {
+        in_vm("of", &self.title, &self.vm)
     }
 
     /// Whether a text says since when it is in this state.
@@ -157,7 +206,7 @@ impl Process {
 /// Its state on one line, and its stacks below.
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.title)?;
+        write!(f, "{}: ", self.full_title())?;
         self.describe(f)?;
         if !self.spawned_at.is_empty() {
             write!(f, " (spawned at {})", self.spawned_at)?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Fields whose objects have names of the program's as keys.
-const WITH_NAMES: [&str; 3] = ["counters", "histograms", "parameters"];
+const WITH_NAMES: [&str; 5] = ["counters", "histograms", "labels", "parameters", "vms"];
 
 /// The names in code of a section of the book's page. `baton.stacks` has what others refer to.
 fn documented(format: &str) -> BTreeSet<String> {

@@ -166,6 +166,36 @@ fn a_script_is_started_and_profiled_to_its_end() {
     assert!(out.contains("work ("), "{out}");
 }
 
+/// Guards against "has ended before it could be looked into": the script waits for its observer.
+#[test]
+fn a_script_of_some_milliseconds_is_profiled() {
+    for seconds in [0.015, 0.05] {
+        let run = Run::of(baton_path()).arg("profile").arg("--json");
+        let script = run.scratch().join("short.lua");
+        fs::write(
+            &script,
+            format!(
+                "local began, x = os.clock(), 0
+                 local function work()
+                   while os.clock() < began + {seconds} do for i = 1, 100 do x = x + i end end
+                   return x
+                 end
+                 assert(work() > 0)"
+            ),
+        )
+        .expect("it can be written");
+        let outcome = run.arg(&script).run();
+        outcome.succeeds();
+        let summary: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+        let total = summary["total"].as_f64().expect("a number") / 1e9;
+        assert!(
+            (0.5 * seconds..0.2).contains(&total),
+            "{seconds}: {summary:#}"
+        );
+        assert!(share(&summary, "work") > 50.0, "{seconds}: {summary:#}");
+    }
+}
+
 #[test]
 fn a_script_that_fails_is_reported() {
     let run = Run::of(baton_path()).arg("profile");

@@ -405,6 +405,29 @@ fn enter_opens_the_stack_of_the_chosen_process() {
     assert!(matches!(state.mode, Mode::Table));
 }
 
+/// Guards against the stack, or the kill, of the first VM's process with the same number.
+#[test]
+fn a_process_of_another_vm_is_asked_for_by_its_key() {
+    let mut beside = row(2, "clerk", 0.5);
+    (beside["vm"], beside["key"]) = ("worker".into(), (2_u64 << 32 | 2).into());
+    let mut state = fresh();
+    state.set_room(10, 80);
+    tell(
+        &mut state,
+        answer(10.0, 1000, vec![row(2, "clerk", 0.1), beside]),
+    );
+    let line = &screen_of(&mut state, 80, 24)[5];
+    assert!(line.contains("worker: clerk"), "{line}");
+    let _ = types(&mut state, "jx");
+    let question = "Kill process 2 'clerk' of VM 'worker'? y: yes, any other key: no";
+    assert_eq!(screen_of(&mut state, 80, 24)[23], question);
+    let asked = press(&mut state, KeyCode::Char('y'));
+    assert_eq!(asked, Action::Ask(Question::Kill(2 << 32 | 2)));
+    let asked = press(&mut state, KeyCode::Enter);
+    assert_eq!(asked, Action::Ask(Question::Stack(2 << 32 | 2)));
+    assert_eq!(screen_of(&mut state, 80, 24)[3], "Stack of process 2");
+}
+
 #[test]
 fn a_stack_whose_process_has_ended_is_closed() {
     let mut state = with_rows(3);

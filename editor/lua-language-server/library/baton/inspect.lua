@@ -35,10 +35,11 @@ function inspect.profile(what, options) end
 
 ---What a function cost.
 ---@class baton.inspect.FunctionCost
----@field function string its name; for C with the symbol of its library, if that is another one
+---@field function string its name, or FILE:LINE if it has none; for C with the symbol of its library, if that is another one
 ---@field file string its source file, or its library; "" if that is not known
 ---@field line integer its first line; 0 if that is not known
 ---@field is_c boolean whether it is a function in C
+---@field vm string the name of the VM; a function that several VMs run has a row for each
 ---@field self integer what was measured in itself
 ---@field total integer what was measured in it and in what it called
 ---@field count integer how many of the samples were in itself
@@ -73,6 +74,7 @@ function inspect.stacks() end
 
 ---A process.
 ---@class baton.inspect.Process
+---@field vm string the name of its VM; "main" is the first one
 ---@field id integer its number, as `id` of its handle
 ---@field title string how messages name it
 ---@field state baton.process.Status what it does
@@ -82,7 +84,7 @@ function inspect.stacks() end
 ---@field since? number for how many seconds it has not run
 ---@field spawned_at? string where it was spawned, as FILE:LINE
 ---@field running number seconds that it has run
----@field cpu number of these, seconds of processor time
+---@field cpu number seconds of processor time, in its runs and in calls beside which others run
 ---@field stacks baton.inspect.Frame[][] the coroutines that it is in, the innermost first, and then its own stack; of each the innermost frame first
 
 ---What is waited for at an instant.
@@ -90,11 +92,12 @@ function inspect.stacks() end
 ---@field objects baton.inspect.ObjectWaits[] those first that keep processes waiting, and that most wait for
 ---@field rings baton.inspect.WaitRing[] processes that wait for each other
 ---@field moved_on integer how many processes have run since the instant, before their stacks were read
----@field steps integer in how many steps the waits were read; with 1 they are of one instant
+---@field steps integer in how many steps the waits were read, those of each VM by themselves; with 1 the waits of a VM are of one instant
 ---@field span number how long these steps took, in seconds
 
 ---How many wait for an object.
 ---@class baton.inspect.ObjectWaits
+---@field vm string the name of the VM that it is in
 ---@field object string what is waited for
 ---@field class "object" | "idle" | "turn" others keep the processes waiting; they wait for work or for a time; or they could run
 ---@field waiting integer how many processes wait
@@ -110,6 +113,7 @@ function inspect.stacks() end
 
 ---Processes of which each waits for the next one, and the last one for the first.
 ---@class baton.inspect.WaitRing
+---@field vm string the name of the VM that they are in
 ---@field is_certain boolean each has what the one before it waits for; false: a guess by who used channels and conditions last
 ---@field ids integer[] the numbers of the processes
 ---@field lines string[] a sentence for each
@@ -137,6 +141,7 @@ function inspect.metrics() end
 ---@field histograms table<"lateness" | "slice_overrun" | "foreign_call", baton.inspect.Histogram> of times
 ---@field is_whole boolean false: a process kept the VM inside, so some counters are missing
 ---@field families baton.inspect.Family[] all other metrics: of the program as a process of the system, of what it does now, and its own
+---@field vms table<string, baton.inspect.Metrics> the same of the VMs beside the first one, by name
 
 ---A metric with its values.
 ---@class baton.inspect.Family

@@ -73,6 +73,8 @@ void baton_debugger_note_last_handler(lua_CFunction handler);
 /* The descriptor by which a debugger has started this program, or -1. Removes it from the
    environment. Called once, before there are other threads. */
 int baton_debugger_take_descriptor(void);
+/* The socket whose number a variable of the environment has, or -1. Removes the variable. */
+int baton_lua_take_socket(const char *variable);
 
 /* deputy.c */
 /* Has the debugger's own process made, in which expressions in frames of processes that wait are

@@ -172,8 +172,8 @@ void baton_debugger_forget(void) {
 
 static int descriptor = -1;
 
-int baton_debugger_take_descriptor(void) {
-  const char *text = baton_trusted_variable("BATON_DEBUGGER");
+int baton_lua_take_socket(const char *variable) {
+  const char *text = baton_trusted_variable(variable);
   char *end;
   long number;
   int kind;
@@ -181,10 +181,14 @@ int baton_debugger_take_descriptor(void) {
   if (text == NULL) return -1;
   number = strtol(text, &end, 10);
   if (*text == '\0' || *end != '\0' || number < 3 || number > 1 << 20) number = -1;
-  unsetenv("BATON_DEBUGGER");
+  unsetenv(variable);
   if (number < 0 || getsockopt((int)number, SOL_SOCKET, SO_TYPE, &kind, &size) != 0) return -1;
   fcntl((int)number, F_SETFD, FD_CLOEXEC);
-  return descriptor = (int)number;
+  return (int)number;
+}
+
+int baton_debugger_take_descriptor(void) {
+  return descriptor = baton_lua_take_socket("BATON_DEBUGGER");
 }
 
 void baton_debugger_await_start(lua_State *L) {

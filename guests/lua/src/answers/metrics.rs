@@ -5,6 +5,7 @@ pub use baton_formats::metrics::TextFormat;
 use baton_formats::metrics::{Family, FamilyKind, Histogram, MetricProblem, Metrics};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The counters: name, kind and meaning. `process.stats` in the definitions for the language server
 /// has the same meanings.
@@ -168,6 +169,26 @@ struct Answer {
     histograms: Map<String, Value>,
     #[serde(default)]
     families: Vec<Family>,
+    /// The same of the VMs beside the first one, by name.
+    #[serde(default)]
+    vms: BTreeMap<String, OfVm>,
+}
+
+/// What an answer has of a VM beside the first one.
+#[derive(Deserialize)]
+struct OfVm {
+    counters: Map<String, Value>,
+    #[serde(default)]
+    histograms: Map<String, Value>,
+}
+
+/// The value of this name of each VM: of the first one without a label, of the others with `vm`.
+fn of_all_vms<'a>(
+    first: &'a Value,
+    others: impl Iterator<Item = (&'a String, Option<&'a Value>)>,
+) -> Vec<(Option<&'a str>, &'a Value)> {
+    let others = others.filter_map(|(vm, value)| Some((Some(vm.as_str()), value?)));
+    [(None, first)].into_iter().chain(others).collect()
 }
 
 /// A histogram of an answer.
@@ -200,12 +221,20 @@ pub fn text(answer: &Value, format: TextFormat) -> Result<String, String> {
         added.map_err(|problem| problem.to_string())
     };
     for (name, value) in &answer.counters {
-        add(counter(name, value))?;
+        let others = answer.vms.iter();
+        let others = others.map(|(vm, its)| (vm, its.counters.get(name)));
+        add(counter(name, &of_all_vms(value, others)))?;
     }
     for (name, value) in &answer.histograms {
-        let times =
-            Times::deserialize(value).map_err(|error| format!("a wrong answer: {error}"))?;
-        add(histogram(name, times))?;
+        let others = answer.vms.iter();
+        let others = others.map(|(vm, its)| (vm, its.histograms.get(name)));
+        let read = |(vm, value)| Ok((vm, Times::deserialize(value)?));
+        let times: Result<Vec<_>, serde_json::Error> =
+            of_all_vms(value, others).into_iter().map(read).collect();
+        add(histogram(
+            name,
+            times.map_err(|error| format!("a wrong answer: {error}"))?,
+        ))?;
     }
     for family in answer.families {
         add(Ok(family))?;
@@ -223,7 +252,12 @@ pub(crate) fn has(name: &str) -> bool {
     names.any(|known| name == known || name.strip_suffix("_seconds") == Some(known))
 }
 
-fn counter(name: &str, value: &Value) -> Result<Family, MetricProblem> {
+/// The label of a VM beside the first one.
+fn label_of(vm: Option<&str>) -> Option<(&'static str, &[u8])> {
+    vm.map(|vm| ("vm", vm.as_bytes()))
+}
+
+fn counter(name: &str, values: &[(Option<&str>, &Value)]) -> Result<Family, MetricProblem> {
     // A program of a later version may have more.
     let known = COUNTERS.iter().find(|&&(known, ..)| known == name);
     let (kind, help) = known.map_or((Gauge, ""), |&(_, kind, help)| (kind, help));
@@ -231,36 +265,41 @@ fn counter(name: &str, value: &Value) -> Result<Family, MetricProblem> {
     if TIMES.contains(&name) {
         family = family.in_unit("seconds")?;
     }
-    match value.as_u64() {
-        Some(number) => family.add(&[], number)?,
-        None => family.add(&[], value.as_f64().unwrap_or_default())?,
+    for &(vm, value) in values {
+        let label = label_of(vm);
+        match value.as_u64() {
+            Some(number) => family.add(label.as_slice(), number)?,
+            None => family.add(label.as_slice(), value.as_f64().unwrap_or_default())?,
+        }
     }
     Ok(family)
 }
 
-fn histogram(name: &str, times: Times) -> Result<Family, MetricProblem> {
+fn histogram(name: &str, all: Vec<(Option<&str>, Times)>) -> Result<Family, MetricProblem> {
     let known = HISTOGRAMS.iter().find(|&&(known, _)| known == name);
     let help = known.map_or("", |&(_, help)| help);
     let family = Family::new(FamilyKind::Histogram, &format!("baton_{name}"), help)?;
     let mut family = family.in_unit("seconds")?;
-    for Series {
-        function,
-        counts,
-        sum,
-    } in times.series
-    {
-        let bounds = times.bounds.clone();
-        let of_function = function
-            .as_deref()
-            .map(|name| ("function", name.as_bytes()));
-        family.add_histogram(
-            of_function.as_slice(),
-            Histogram {
-                bounds,
-                counts,
-                sum,
-            },
-        )?;
+    for (vm, times) in all {
+        for Series {
+            function,
+            counts,
+            sum,
+        } in times.series
+        {
+            let function = function.as_deref();
+            let of_function = function.map(|name| ("function", name.as_bytes()));
+            let labels: Vec<_> = of_function.into_iter().chain(label_of(vm)).collect();
+            let bounds = times.bounds.clone();
+            family.add_histogram(
+                &labels,
+                Histogram {
+                    bounds,
+                    counts,
+                    sum,
+                },
+            )?;
+        }
     }
     Ok(family)
 }

@@ -84,8 +84,13 @@ enum SentKind {
 }
 
 fn add(profile: &mut Profile, sample: SentSample) {
+    // Two VMs may have objects of one name.
+    let object = match sample.object.as_str() {
+        "" => String::new(),
+        object => report::object_in_vm(object, &sample.vm),
+    };
     if matches!(sample.kind, SentKind::Longest) {
-        profile.extend_longest_wait(&sample.object, sample.value);
+        profile.extend_longest_wait(&object, sample.value);
         return;
     }
     let mut frames = sample.frames;
@@ -100,14 +105,14 @@ fn add(profile: &mut Profile, sample: SentSample) {
     }
     let stack = profile.stack(frames.into_iter().map(frame));
     if matches!(sample.kind, SentKind::Holder) {
-        profile.add_holder(&sample.object, &sample.role, stack, sample.value);
+        profile.add_holder(&object, &sample.role, stack, sample.value);
         return;
     }
     if !sample.class.is_empty() {
-        profile.set_class(&sample.object, &sample.class);
+        profile.set_class(&object, &sample.class);
     }
     let labels = Labels::of_process(&sample.process, sample.id)
-        .waiting_for(&sample.object, &sample.holder)
+        .waiting_for(&object, &sample.holder)
         .in_vm(&sample.vm);
     profile.add(stack, sample.value, sample.count, labels);
 }

@@ -45,7 +45,7 @@ fn warn_of_delay(delay: Delay) {
             "If the calls on them wait for this one, they wait for ever: allow more threads",
         ),
     };
-    crate::vms::list::write_notice(&format!(
+    crate::vms::reports::write_notice(&format!(
         "baton: warning: a callback of another thread is late: {why}. {remedy}.\n"
     ));
 }

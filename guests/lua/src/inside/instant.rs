@@ -12,14 +12,15 @@
 use super::objects::ObjectList;
 use super::processes::{place_of, process, process_of};
 use super::{PATIENCE, stacks, symbols, why_kept};
+use crate::vms::list::{self, ObservedVm};
 use crate::wording::WORDING;
 use baton_core::sched::{CensusRow, Role, State, ThreadNames, WaitRing};
 use baton_core::sched::{describe_ring, rings};
-use baton_core::vm::{NoLook, View, Vm};
+use baton_core::vm::{NoLook, View};
 use baton_observe::observer::{Part, send_part};
-use baton_observe::report::{Overview, Process, WaitRing as RingReport};
+use baton_observe::report::{FIRST_VM, Overview, Process, WaitRing as RingReport};
 use baton_sys::clock;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::ffi::c_int;
@@ -51,37 +52,97 @@ const MOST_REPORTED: c_int = 23;
 /// The details of the question.
 #[derive(Default, Deserialize)]
 struct WantedStacks {
-    /// The numbers of the processes; without them, all are sent.
+    /// The processes ([`ObservedVm::key_of`]); without them, all are sent.
     ids: Option<Vec<u64>>,
 }
 
-/// Sends processes in parts, and an overview at the end. What ends meanwhile is left out.
-pub(super) fn answer(vm: &Vm, with: &Value, part: Part<'_>) -> Result<Value, String> {
+/// A VM whose processes cannot be read, and why.
+#[derive(Serialize)]
+struct KeptVm {
+    vm: String,
+    why: String,
+}
+
+/// Sends the processes of all VMs in parts, and an overview at the end. What ends meanwhile is left
+/// out. If some VM can be read and others cannot, the latter are listed at the end, too. Each VM
+/// has an instant of its own.
+pub(super) fn answer(with: &Value, part: Part<'_>) -> Result<Value, String> {
     let wanted = match with {
         Value::Null => WantedStacks::default(),
         with => WantedStacks::deserialize(with)
             .map_err(|error| format!("a list of numbers expected in 'ids': {error}"))?,
     };
-    let mut instant = InstantLook::new(wanted.ids);
+    let (mut kept, mut count) = (Vec::new(), 0);
+    let mut overview = Overview::default();
+    for observed in list::observed() {
+        let of_this = |keys: &Vec<u64>| -> Vec<u64> {
+            let numbers = keys.iter().filter_map(|&key| observed.number_of(key));
+            numbers.collect()
+        };
+        let ids = wanted.ids.as_ref().map(of_this);
+        if ids.as_ref().is_some_and(Vec::is_empty) {
+            continue;
+        }
+        count += 1;
+        match send_all(&observed, ids, part)? {
+            Looked::All(of_vm) => overview.add(of_vm),
+            Looked::Kept(why) => kept.push(KeptVm {
+                vm: observed.name,
+                why,
+            }),
+            Looked::Ended => {}
+        }
+    }
+    if kept.len() == count
+        && let Some(first) = kept.first()
+    {
+        return Ok(json!({ "kept_inside": true, "why": &first.why }));
+    }
+    overview.sort();
+    let mut end = json!({ "kept_inside": false, "overview": overview });
+    if !kept.is_empty() {
+        end["kept"] = json!(kept);
+    }
+    Ok(end)
+}
+
+/// What came of a look at a VM.
+enum Looked {
+    All(Overview),
+    /// It cannot be read, for this reason.
+    Kept(String),
+    /// It is another VM than the first one, and has ended.
+    Ended,
+}
+
+/// Sends the processes of a VM.
+fn send_all(
+    observed: &ObservedVm,
+    ids: Option<Vec<u64>>,
+    part: Part<'_>,
+) -> Result<Looked, String> {
+    let mut instant = InstantLook::new(ids);
     let mut patience = PATIENCE;
     loop {
-        let stepped = vm.look(patience, move |view| {
+        let stepped = observed.vm.look(patience, move |view| {
             instant.step(view);
             instant
         });
         instant = match stepped {
             Ok(instant) => instant,
+            Err(NoLook::Ended) if observed.name != FIRST_VM => return Ok(Looked::Ended),
             Err(NoLook::Ended) => return Err("the program is ending".to_owned()),
             Err(NoLook::KeptInside) if patience == PATIENCE => {
-                return Ok(json!({ "kept_inside": true, "why": why_kept(vm) }));
+                return Ok(Looked::Kept(why_kept(&observed.vm)));
             }
             Err(NoLook::KeptInside) => {
                 return Err("a process keeps the VM; the list is not complete".to_owned());
             }
         };
-        send_part(part, &instant.take_found()).map_err(|error| error.to_string())?;
+        let found = instant.take_found(&observed.name);
+        send_part(part, &found).map_err(|error| error.to_string())?;
         if instant.is_done() {
-            return Ok(json!({ "kept_inside": false, "overview": instant.overview() }));
+            return Ok(Looked::All(instant.overview(&observed.name)));
         }
         patience = LATER_PATIENCE;
         thread::sleep(BETWEEN_LOOKS);
@@ -249,8 +310,11 @@ impl InstantLook {
     }
 
     /// What the step has found. It is looked at outside of the VM.
-    fn take_found(&mut self) -> Vec<Process> {
+    fn take_found(&mut self, vm: &str) -> Vec<Process> {
         let mut found = std::mem::take(&mut self.found);
+        for process in &mut found {
+            vm.clone_into(&mut process.vm);
+        }
         let stacks = found.iter_mut().flat_map(|one| &mut one.stacks);
         symbols::resolve(&mut stacks.flatten().collect::<Vec<_>>());
         found
@@ -266,13 +330,17 @@ impl InstantLook {
         self.has_read_all && self.ring_texts.len() == self.rings.len()
     }
 
-    /// What is waited for.
-    fn overview(self) -> Overview {
+    /// What is waited for in the VM with this name.
+    fn overview(self, vm: &str) -> Overview {
         let nanos = |at: Option<clock::Instant>| at.map_or(0, clock::Instant::as_nanos);
         let span = nanos(self.ended_at) - nanos(self.began_at);
+        let in_vm = |ring| RingReport {
+            vm: vm.to_owned(),
+            ..ring
+        };
         Overview {
-            objects: self.objects.sorted(),
-            rings: self.ring_texts,
+            objects: self.objects.into_objects(vm),
+            rings: self.ring_texts.into_iter().map(in_vm).collect(),
             moved_on: self.moved_on,
             steps: self.steps,
             span: Duration::from_nanos(span).as_secs_f64(),
@@ -296,6 +364,7 @@ fn describe(
             .map(stacks::number)
     };
     RingReport {
+        vm: String::new(), // as of processes
         is_certain: ring.is_certain,
         ids: ring.rows.iter().filter_map(number).collect(),
         lines: describe_ring(view.sched(), &WORDING, names, rows, ring),

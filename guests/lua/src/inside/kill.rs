@@ -4,8 +4,9 @@
 //! again, as any kill: at its wait, at its next instruction, or when its foreign call is back.
 
 use super::stacks;
+use crate::vms::list;
 use baton_core::sched::{KillOutcome, ProcessId};
-use baton_core::vm::{NoLook, View, Vm};
+use baton_core::vm::{NoLook, View};
 use serde_json::{Value, json};
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
@@ -17,19 +18,22 @@ unsafe extern "C" {
 /// How long a process may keep the VM before the kill is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Kills a process. Returns how it was taken.
-pub(super) fn answer(vm: &Vm, with: &Value) -> Result<Value, String> {
+/// Kills a process, by its key ([`list::ObservedVm::key_of`]). Returns how it was taken.
+pub(super) fn answer(with: &Value) -> Result<Value, String> {
     let id = with.get("id").and_then(Value::as_u64);
     let id = id.ok_or("the number of a process expected in 'id'")?;
+    let mut all = list::observed().into_iter();
+    let found = all.find_map(|seen| Some((seen.number_of(id)?, seen.vm)));
+    let (number, vm) = found.ok_or("the VM of the process has ended")?;
     let outcome = vm
-        .look(PATIENCE, move |view| kill(view, id))
+        .look(PATIENCE, move |view| kill(view, number))
         .map_err(|why| match why {
             NoLook::Ended => "the program is ending".to_owned(),
             NoLook::KeptInside => {
                 "a process keeps the VM, and does not let others run; nothing was killed".to_owned()
             }
         })?;
-    let outcome = outcome.ok_or_else(|| format!("process {id} has ended"))?;
+    let outcome = outcome.ok_or_else(|| format!("process {number} has ended"))?;
     Ok(json!({ "id": id, "outcome": outcome }))
 }
 

@@ -4,6 +4,7 @@ mod of_program;
 mod present;
 
 use super::PATIENCE;
+use crate::vms::list;
 use crate::{answers, call_times, own_metrics};
 use baton_capi::settings::{Count, NamedCount, counters, of_executor};
 use baton_core::time_buckets::{BOUNDS, TimeBuckets};
@@ -18,9 +19,26 @@ const LATENESS: &str = "lateness";
 const SLICE_OVERRUN: &str = "slice_overrun";
 const FOREIGN_CALL: &str = "foreign_call";
 
-/// Numbers and times in seconds, by name, histograms of times, and families of metrics. While a
-/// process keeps the VM, only what any thread can read.
-pub(super) fn answer(vm: &Vm) -> Value {
+/// The numbers of the first VM, and in `vms` those of each VM beside it, by their names; and
+/// families of metrics of all VMs and of the program.
+pub(super) fn answer() -> Value {
+    let mut all = list::observed().into_iter();
+    let mut answer = match all.next() {
+        Some(first) => of_vm(&first.vm),
+        None => json!({ "counters": {}, "is_whole": false, "histograms": {} }),
+    };
+    let calls = call_times::all().into_iter();
+    let calls = calls.map(|(name, times)| (Some(name), times));
+    answer["histograms"][FOREIGN_CALL] = histogram(calls);
+    let beside: Map<String, Value> = all.map(|seen| (seen.name, of_vm(&seen.vm))).collect();
+    answer["vms"] = beside.into();
+    answer["families"] = json!(families().unwrap_or_default());
+    answer
+}
+
+/// Numbers and times in seconds, by name, and histograms of times. While a process keeps the VM,
+/// only what any thread can read.
+fn of_vm(vm: &Vm) -> Value {
     let threads = vm.threads();
     let seen = vm.look(PATIENCE, move |view| {
         let times = (*view.sched().lateness(), *view.slice_overruns());
@@ -35,23 +53,19 @@ pub(super) fn answer(vm: &Vm) -> Value {
         }
         Err(_) => (of_executor(vm), false),
     };
-    let calls = call_times::all().into_iter();
-    let calls = calls.map(|(name, times)| (Some(name), times));
-    histograms.insert(FOREIGN_CALL.to_owned(), histogram(calls));
-    json!({
-        "counters": Counters(all),
-        "is_whole": is_whole,
-        "histograms": histograms,
-        "families": families(vm).unwrap_or_default(),
-    })
+    json!({ "counters": Counters(all), "is_whole": is_whole, "histograms": histograms })
 }
 
-/// All that is no counter or histogram of the VM. The names are ours, so there is no problem.
-fn families(vm: &Vm) -> Result<Vec<Family>, MetricProblem> {
+/// All that is no counter or histogram of a VM. The names are ours, so there is no problem.
+fn families() -> Result<Vec<Family>, MetricProblem> {
     let mut families = of_program::families()?;
     let mut present = PresentFamilies::new()?;
-    if let Some(seen) = Present::read(vm) {
-        present.add(&[], &seen)?;
+    for (number, observed) in list::observed().into_iter().enumerate() {
+        let label = [("vm", observed.name.as_bytes())];
+        let labels = if number == 0 { &[][..] } else { &label[..] };
+        if let Some(seen) = Present::read(&observed.vm) {
+            present.add(labels, &seen)?;
+        }
     }
     families.extend(present.into_families());
     families.extend(own_metrics::families()?);
@@ -70,6 +84,7 @@ pub(super) fn has(name: &str) -> bool {
 }
 
 /// Counters by name. Written as text at once: a tree of values would cost several times as much.
+#[derive(Clone)]
 pub(super) struct Counters(pub(super) Vec<NamedCount>);
 
 impl Serialize for Counters {

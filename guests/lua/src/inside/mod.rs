@@ -20,6 +20,7 @@ mod kill;
 mod metrics;
 mod objects;
 mod own;
+mod parent;
 mod processes;
 mod profile;
 mod set;
@@ -47,7 +48,6 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::slice;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
-use stop::Stop;
 
 /// How long a look waits for a safepoint, unless there is a reason to wait longer. The whole answer
 /// should come within 100 ms.
@@ -67,6 +67,7 @@ pub(crate) fn open(vm: &Arc<Vm>) {
         eprintln!("baton: {why}");
     }
     debug::serve_parent(target());
+    parent::serve(target());
     serve_metrics(vm);
 }
 
@@ -76,13 +77,12 @@ fn serve_metrics(vm: &Arc<Vm>) {
     if vm.is_simulated() {
         return;
     }
-    let vm = Arc::clone(vm);
-    let text = Arc::new(move |format| {
+    let text = Arc::new(|format| {
         let format = match format {
             exporter::TextFormat::Prometheus => TextFormat::Prometheus,
             exporter::TextFormat::OpenMetrics => TextFormat::OpenMetrics,
         };
-        answers::metrics::text(&metrics::answer(&vm), format)
+        answers::metrics::text(&metrics::answer(), format)
     });
     match exporter::start_as_the_environment_says(text) {
         Ok(false) => {}
@@ -107,6 +107,7 @@ pub(crate) unsafe fn renew_in_child() {
     // SAFETY: the caller's conditions.
     unsafe {
         profile::allocations::renew_in_child();
+        profile::ending::renew_in_child();
         symbols::renew_in_child();
     }
     // SAFETY: the caller's condition.
@@ -160,7 +161,7 @@ impl Target for Program {
     fn begin(&self, access: Access) -> Box<dyn Session> {
         Box::new(Questions {
             access,
-            seen: top::LastTable::default(),
+            seen: top::LastTables::default(),
         })
     }
 }
@@ -169,7 +170,7 @@ impl Target for Program {
 struct Questions {
     access: Access,
     /// What `top` compares with.
-    seen: top::LastTable,
+    seen: top::LastTables,
 }
 
 impl Session for Questions {
@@ -177,22 +178,27 @@ impl Session for Questions {
         let vm = VM
             .get()
             .ok_or_else(|| "the program has no VM yet".to_owned())?;
+        if ask != "profile" {
+            parent::go_on();
+        }
         let answer = match ask {
-            "stacks" => instant::answer(vm, with, part),
-            "top" => return top::answer(vm, with, &mut self.seen),
-            "metrics" => Ok(metrics::answer(vm)),
+            "stacks" => instant::answer(with, part),
+            "top" => return top::answer(with, &mut self.seen),
+            "metrics" => Ok(metrics::answer()),
             "parameters" => Ok(set::list(vm)),
             "profile" => {
                 let control = Control {
-                    stop: &Stop::default(),
-                    has_begun: &|| {},
+                    stop: &Arc::default(),
+                    has_begun: &parent::go_on,
                 };
-                profile::answer(vm, with, &control, part)
+                let answer = profile::answer(vm, with, &control, part);
+                parent::go_on(); // also if the question was wrong
+                answer
             }
             "trace" => trace::answer(vm, with, part),
             "kill" => {
                 require_all(self.access, "this changes the program")?;
-                kill::answer(vm, with)
+                kill::answer(with)
             }
             "set" => {
                 require_all(self.access, "this changes the program")?;

@@ -8,7 +8,6 @@ use baton_core::sched::{
 use baton_core::vm::{Context, View};
 use baton_observe::report::{ObjectWaits, PartnerOfWait};
 use baton_sys::clock::Instant;
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -64,20 +63,12 @@ impl ObjectList {
         }
     }
 
-    /// The objects: those first that keep processes waiting, and that most wait for.
-    pub(super) fn sorted(self) -> Vec<ObjectWaits> {
+    /// The objects, and the VM that they are in.
+    pub(super) fn into_objects(self, vm: &str) -> Vec<ObjectWaits> {
         let mut objects = self.objects;
-        let rank = |object: &ObjectWaits| match object.class.as_str() {
-            "object" => 0,
-            "turn" => 1,
-            _ => 2,
-        };
-        objects.sort_by(|one, other| {
-            let key = |object: &ObjectWaits| (rank(object), Reverse(object.waiting));
-            key(one)
-                .cmp(&key(other))
-                .then_with(|| one.object.cmp(&other.object))
-        });
+        for object in &mut objects {
+            vm.clone_into(&mut object.vm);
+        }
         objects
     }
 }

@@ -191,11 +191,16 @@ impl Drop for Inquiry {
     }
 }
 
-fn answer(vm: &Vm, question: &OwnQuestion, events: &Events, stop: &Stop) -> Result<(), String> {
+fn answer(
+    vm: &Vm,
+    question: &OwnQuestion,
+    events: &Events,
+    stop: &Arc<Stop>,
+) -> Result<(), String> {
     let put = |value: &Value| events.put(Event::Part(lua_text(value)));
     match question.what {
         Topic::Stacks => {
-            let end = instant::answer(vm, &Value::Null, &mut |part| {
+            let end = instant::answer(&Value::Null, &mut |part| {
                 put(&value_of(part)?);
                 Ok(())
             })?;
@@ -206,11 +211,11 @@ fn answer(vm: &Vm, question: &OwnQuestion, events: &Events, stop: &Stop) -> Resu
             Ok(())
         }
         Topic::Metrics => {
-            put(&metrics::answer(vm));
+            put(&metrics::answer());
             Ok(())
         }
         Topic::MetricsText(format) => {
-            put(&answers::metrics::text(&metrics::answer(vm), format)?.into());
+            put(&answers::metrics::text(&metrics::answer(), format)?.into());
             Ok(())
         }
         Topic::Heap => {
@@ -252,7 +257,7 @@ fn profile_of(
     measure: Measure,
     question: &OwnQuestion,
     events: &Events,
-    stop: &Stop,
+    stop: &Arc<Stop>,
 ) -> Result<Value, String> {
     let file = match &question.path {
         Some(path) => Some((

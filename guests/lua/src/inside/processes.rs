@@ -33,6 +33,7 @@ pub(super) fn process_of(
     let record = sched.user_data(row.process)?;
     let used = view.time_used(row.process);
     Some(Process {
+        vm: String::new(), // added outside of the look
         id: number(record),
         title: stacks::title(record),
         state: name_of(row.state).to_owned(),

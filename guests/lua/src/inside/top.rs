@@ -6,23 +6,26 @@
 //! | what each has used since the last question, and the first rows | no | about 10 ns |
 //! | the description of the rows | yes | only for rows: about 2 us |
 //!
-//! With a filter, processes are described until there are enough rows: in several looks, as all
-//! processes wait during one. Where rows are merged by name, all are described.
+//! Each VM is read by itself. With a filter, processes are described until there are enough rows:
+//! in several looks, as all processes wait during one. Where rows are merged by name, all are
+//! described.
 
 mod names;
 
 use super::metrics::Counters;
 use super::{PATIENCE, instant, nanos, processes, stacks, uptime, why_kept};
-use baton_capi::settings::{NamedCount, counters, of_executor};
+use crate::vms::list::{self, ObservedVm};
+use baton_capi::settings::{Count, NamedCount, counters, of_executor};
 use baton_core::sched::ProcessId;
-use baton_core::vm::{NoLook, Times, View, Vm};
+use baton_core::vm::{NoLook, Times, View};
 use baton_observe::observer::answer_text;
-use baton_observe::report::Process;
+use baton_observe::report::{FIRST_VM, Process};
+use baton_sys::clock;
 use names::Names;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,9 +61,21 @@ enum Sort {
     Idle,
 }
 
-/// What was read last. A client has its own.
+/// What was read last, of all VMs. A client has its own.
 #[derive(Default)]
-pub(super) struct LastTable {
+pub(super) struct LastTables {
+    at: Option<Instant>,
+    /// The time since the question before.
+    passed: Duration,
+    /// The program's processor time, and what it has used since the question before.
+    cpu: Duration,
+    used: Duration,
+    vms: Vec<LastTable>,
+}
+
+/// What was read last of one VM.
+struct LastTable {
+    seen: ObservedVm,
     at: Option<Instant>,
     /// The time since the question before.
     passed: Duration,
@@ -69,10 +84,12 @@ pub(super) struct LastTable {
     /// What `accounts` was before: only its memory is of use.
     spare: Vec<Account>,
     totals: Option<Totals>,
+    /// Why nothing could be read, if a process keeps the VM.
+    why_kept: Option<String>,
 }
 
 /// The counters of the VM, and more about the whole.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Totals {
     counters: Counters,
     /// Whether these are all counters, and not only those that any thread can read.
@@ -80,7 +97,7 @@ struct Totals {
     /// Bytes of the Lua heap.
     #[serde(skip_serializing_if = "Option::is_none")]
     heap: Option<u64>,
-    /// How many processes run: one at most.
+    /// How many processes run: one in each VM at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     running: Option<u32>,
 }
@@ -96,16 +113,26 @@ struct Table<'a> {
     /// How many processes the filter fits, if all were examined.
     matching: Option<usize>,
     rows: Vec<Row>,
-    totals: &'a Option<Totals>,
+    totals: Option<Totals>,
+    /// The VMs of which nothing could be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept: Vec<KeptRow<'a>>,
+}
+
+/// A VM that a process keeps, and why.
+#[derive(Serialize)]
+struct KeptRow<'a> {
+    vm: &'a str,
+    why: &'a str,
 }
 
 /// What there is to say while a process keeps the VM.
 #[derive(Serialize)]
-struct KeptTable {
+struct KeptTable<'a> {
     kept_inside: bool,
-    why: String,
+    why: &'a str,
     uptime: f64,
-    totals: Totals,
+    totals: Option<Totals>,
 }
 
 /// The times of a process, in nanoseconds. Half the size of durations: with ten thousand processes,
@@ -124,6 +151,9 @@ struct Account {
 struct Row {
     #[serde(flatten)]
     process: Process,
+    /// By what other questions name it, if that is not its number ([`ObservedVm::key_of`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<u64>,
     /// Processor time since the last question, as a share of the time that has passed.
     share: f64,
     /// How many processes have the name, if rows are merged by name.
@@ -140,50 +170,170 @@ struct Read {
     running: u32,
 }
 
-pub(super) fn answer(vm: &Vm, with: &Value, seen: &mut LastTable) -> Result<Box<RawValue>, String> {
+pub(super) fn answer(with: &Value, seen: &mut LastTables) -> Result<Box<RawValue>, String> {
     let wanted = TopWanted::deserialize(with).map_err(|error| {
         format!("'rows' and 'sort' expected, the latter cpu, total or idle: {error}")
     })?;
     let is_known = wanted.again && seen.at.is_some();
-    if !is_known && !seen.read(vm)? {
+    if !is_known {
+        seen.read()?;
+    }
+    let kept = seen
+        .vms
+        .iter()
+        .filter_map(LastTable::kept)
+        .collect::<Vec<_>>();
+    let totals = seen.totals();
+    if kept.len() == seen.vms.len()
+        && let Some(KeptRow { why, .. }) = kept.first()
+    {
         return answer_text(&KeptTable {
             kept_inside: true,
-            why: why_kept(vm),
+            why,
             uptime: uptime().as_secs_f64(),
-            totals: Totals {
-                counters: Counters(of_executor(vm)),
-                is_whole: false,
-                heap: None,
-                running: None,
-            },
+            totals,
         });
     }
-    let (rows, matching) = seen.rows(vm, &wanted);
-    let used: u64 = seen.accounts.iter().map(|account| account.used).sum();
+    let (rows, matching) = seen.rows(&wanted);
     answer_text(&Table {
         kept_inside: false,
         uptime: uptime().as_secs_f64(),
         passed: seen.passed.as_secs_f64(),
-        share: share(used, seen.passed),
-        processes: seen.accounts.len(),
+        share: share(nanos(seen.used), seen.passed),
+        processes: seen.vms.iter().map(|table| table.accounts.len()).sum(),
         matching,
         rows,
-        totals: &seen.totals,
+        totals,
+        kept,
     })
 }
 
+impl LastTables {
+    /// Reads the times of all processes of all VMs.
+    fn read(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        self.passed = self.at.map_or(Duration::ZERO, |at| now - at);
+        let cpu = clock::program_cpu_time();
+        self.used = match self.at {
+            Some(_) => cpu.saturating_sub(self.cpu),
+            None => Duration::ZERO,
+        };
+        (self.at, self.cpu) = (Some(now), cpu);
+        let mut before = std::mem::take(&mut self.vms);
+        for observed in list::observed() {
+            let known = before.iter().position(|table| table.seen.id == observed.id);
+            let mut table = match known {
+                Some(place) => before.swap_remove(place),
+                None => LastTable::of(observed),
+            };
+            match table.read() {
+                Ok(()) => self.vms.push(table),
+                Err(NoLook::Ended) if table.seen.name != FIRST_VM => {}
+                Err(_) => return Err("the program is ending".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that are wanted, and how many processes the filter fits, if all were examined.
+    /// Without those of a VM that a process keeps.
+    fn rows(&self, wanted: &TopWanted) -> (Vec<Row>, Option<usize>) {
+        let (mut rows, mut matching) = (Vec::new(), Some(0));
+        for table in &self.vms {
+            let (some, found) = table.rows(wanted);
+            rows.extend(some);
+            matching = matching.zip(found).map(|(all, more)| all + more);
+        }
+        // Those of each VM are in order.
+        rows.sort_by(|one, other| {
+            let most = |row: &Row| match wanted.sort {
+                Sort::Cpu => (row.share, row.process.cpu),
+                Sort::Total => (row.process.cpu, row.share),
+                Sort::Idle => (row.process.since.unwrap_or_default(), 0.0),
+            };
+            most(other)
+                .partial_cmp(&most(one))
+                .unwrap_or(Ordering::Equal)
+        });
+        rows.truncate(wanted.rows.min(MOST_ROWS));
+        (rows, matching)
+    }
+
+    /// The sums of all VMs. Times, as of spinning, are the first one's.
+    fn totals(&self) -> Option<Totals> {
+        let mut all = self.vms.iter().filter_map(|table| table.totals.as_ref());
+        let first = all.next()?.clone();
+        Some(all.fold(first, Totals::and))
+    }
+}
+
+impl Totals {
+    fn and(mut self, more: &Totals) -> Totals {
+        for (name, count) in &mut self.counters.0 {
+            let same = more.counters.0.iter().find(|(other, _)| other == name);
+            match (count, same) {
+                (Count::Number(sum), Some((_, Count::Number(more))))
+                | (Count::OfThreads(sum), Some((_, Count::OfThreads(more)))) => *sum += more,
+                _ => {}
+            }
+        }
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        self.heap = sum(self.heap, more.heap);
+        self.is_whole &= more.is_whole;
+        self.running = self
+            .running
+            .zip(more.running)
+            .map(|(one, other)| one + other);
+        self
+    }
+}
+
 impl LastTable {
-    /// Reads the times of all processes. Returns `false` if a process keeps the VM.
-    fn read(&mut self, vm: &Vm) -> Result<bool, String> {
-        let threads = vm.threads();
+    fn of(observed: ObservedVm) -> LastTable {
+        LastTable {
+            seen: observed,
+            at: None,
+            passed: Duration::ZERO,
+            accounts: Vec::new(),
+            spare: Vec::new(),
+            totals: None,
+            why_kept: None,
+        }
+    }
+
+    fn kept(&self) -> Option<KeptRow<'_>> {
+        let why = self.why_kept.as_deref()?;
+        Some(KeptRow {
+            vm: &self.seen.name,
+            why,
+        })
+    }
+
+    /// Reads the times of all processes, if no process keeps the VM.
+    fn read(&mut self) -> Result<(), NoLook> {
+        let threads = self.seen.vm.threads();
         let mut accounts = std::mem::take(&mut self.spare);
         accounts.clear();
         accounts.reserve(self.accounts.len() + 64);
-        let read = match vm.look(PATIENCE, move |view| look(view, threads, accounts)) {
+        let seen = self
+            .seen
+            .vm
+            .look(PATIENCE, move |view| look(view, threads, accounts));
+        let read = match seen {
             Ok(read) => read,
-            Err(NoLook::Ended) => return Err("the program is ending".to_owned()),
-            Err(NoLook::KeptInside) => return Ok(false),
+            Err(NoLook::Ended) => return Err(NoLook::Ended),
+            Err(NoLook::KeptInside) => {
+                self.why_kept = Some(why_kept(&self.seen.vm));
+                self.totals = Some(Totals {
+                    counters: Counters(of_executor(&self.seen.vm)),
+                    is_whole: false,
+                    heap: None,
+                    running: None,
+                });
+                return Ok(());
+            }
         };
+        self.why_kept = None;
         let now = Instant::now();
         self.passed = self.at.map_or(Duration::ZERO, |at| now - at);
         self.spare = std::mem::replace(&mut self.accounts, read.accounts);
@@ -197,12 +347,15 @@ impl LastTable {
             heap: read.heap,
             running: Some(read.running),
         });
-        Ok(true)
+        Ok(())
     }
 
     /// The rows that are wanted, and how many processes the filter fits, if all were examined.
     /// Without any row if a process keeps the VM.
-    fn rows(&self, vm: &Vm, wanted: &TopWanted) -> (Vec<Row>, Option<usize>) {
+    fn rows(&self, wanted: &TopWanted) -> (Vec<Row>, Option<usize>) {
+        if self.why_kept.is_some() {
+            return (Vec::new(), None);
+        }
         let most = wanted.rows.min(MOST_ROWS);
         let mut names = wanted.group.then(Names::default);
         let limit = if wanted.group { usize::MAX } else { most };
@@ -221,9 +374,9 @@ impl LastTable {
                 thread::sleep(instant::BETWEEN_LOOKS);
             }
             let (left, filter) = (chosen[from..].to_vec(), filter.clone());
-            let room = limit - found;
-            let described = vm.look(PATIENCE, move |view| describe(view, &left, &filter, room));
-            let Ok((some, examined)) = described else {
+            let (vm, room) = (self.seen.name.clone(), limit - found);
+            let look = move |view: &mut View<'_>| describe(view, &vm, &left, &filter, room);
+            let Ok((some, examined)) = self.seen.vm.look(PATIENCE, look) else {
                 break;
             };
             found += some.len();
@@ -235,6 +388,10 @@ impl LastTable {
         }
         if let Some(names) = names {
             rows = names.into_rows(wanted.sort, most);
+        }
+        for row in &mut rows {
+            let (number, key) = (row.process.id, self.seen.key_of(row.process.id));
+            row.key = (key != number).then_some(key);
         }
         (rows, (from == self.accounts.len()).then_some(found))
     }
@@ -316,6 +473,7 @@ fn first(accounts: &[Account], sort: Sort, count: usize) -> Vec<&Account> {
 /// rows, and how many processes were examined.
 fn describe(
     view: &View<'_>,
+    vm: &str,
     left: &[(ProcessId, f64)],
     filter: &str,
     room: usize,
@@ -327,9 +485,14 @@ fn describe(
         examined += 1;
         let alive = Some(process).filter(|&process| view.sched().is_alive(process));
         let found = alive.and_then(|process| processes::process(view, &names, process, 1));
-        if let Some(process) = found.filter(|process| has(process, filter)) {
+        let in_vm = found.map(|process| Process {
+            vm: vm.to_owned(),
+            ..process
+        });
+        if let Some(process) = in_vm.filter(|process| has(process, filter)) {
             rows.push(Row {
                 process,
+                key: None,
                 share,
                 count: None,
             });
@@ -341,9 +504,11 @@ fn describe(
     (rows, examined)
 }
 
-/// Whether its title, its wait or its place of spawn has `part`, which is in lower case.
+/// Whether its title, its name with its VM, its wait or its place of spawn has `part`, which is in
+/// lower case.
 fn has(process: &Process, part: &str) -> bool {
-    let texts = [&process.title, &process.waits, &process.spawned_at];
+    let name = process.name_with_vm();
+    let texts = [&process.title, &*name, &process.waits, &process.spawned_at];
     part.is_empty() || texts.iter().any(|text| text.to_lowercase().contains(part))
 }
 
@@ -407,6 +572,7 @@ mod tests {
     #[test]
     fn a_filter_finds_parts_of_titles_and_waits() {
         let process = Process {
+            vm: "main".into(),
             id: 7,
             title: "process 7 'Clerk'".into(),
             state: "waiting".into(),
@@ -423,5 +589,10 @@ mod tests {
             assert!(has(&process, part), "{part}");
         }
         assert!(!has(&process, "timer"));
+        let beside = Process {
+            vm: "worker".into(),
+            ..process.clone()
+        };
+        assert!(has(&beside, "worker: clerk") && !has(&process, "worker: clerk"));
     }
 }

@@ -3,22 +3,22 @@
 //! | a VM beside the first one | its entry in the list | its record in the C half |
 //! |---|---|---|
 //! | is started (`start.rs`) | is made | is kept by its guest |
-//! | has ended, or is halted ([`baton_vms_halt`]) | is removed ([`has_ended`]) | is freed with its guest, when its last thread has gone |
+//! | has ended, or is halted (`reports.rs`) | is removed ([`has_ended`]) | is freed with its guest, when its last thread has gone |
 //!
 //! The list's mutex is a leaf: whoever holds it takes no other lock.
 
-use crate::inside::{self, instant};
-use baton_core::vm::{HaltOutcome, Vm};
+use crate::inside;
+use baton_core::vm::Vm;
+use baton_observe::report::FIRST_VM;
 use baton_sys::forking::{Child, ForkMutex};
-use std::ffi::{c_char, c_int, c_void};
+use std::collections::HashSet;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 unsafe extern "C" {
     fn baton_vms_closes(record: *mut c_void);
-    fn baton_lua_kept_size(record: *const c_void) -> u64;
-    fn baton_lua_post_notice(text: *const c_char, size: usize);
 }
 
 /// The id of the program's first VM.
@@ -26,15 +26,6 @@ pub(super) const FIRST_ID: u64 = 1;
 
 /// How long the program's end waits for each of the other VMs.
 const PATIENCE_AT_END: Duration = Duration::from_millis(100);
-
-/// How long a call may take to return after a halt, until it is warned of.
-const TO_RETURN: Duration = Duration::from_millis(20);
-
-/// How long a report waits for a VM that is idle.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How many calls of VMs that were halted were warned of.
-static ABANDONED: AtomicU64 = AtomicU64::new(0);
 
 /// What the guest of a VM beside the first one and its entry in the list share.
 #[derive(Debug)]
@@ -78,6 +69,13 @@ struct ListedVm {
 
 static LIST: ForkMutex<Vec<ListedVm>> = ForkMutex::new(Vec::new());
 
+/// A VM beside the first one.
+pub(super) fn find(id: u64) -> Option<(Arc<Vm>, Arc<Beside>)> {
+    let list = LIST.lock();
+    let found = list.iter().find(|listed| listed.beside.id == id);
+    found.map(|listed| (Arc::clone(&listed.vm), Arc::clone(&listed.beside)))
+}
+
 pub(super) fn add(vm: Arc<Vm>, beside: Arc<Beside>) {
     LIST.lock().push(ListedVm { vm, beside });
 }
@@ -108,7 +106,7 @@ pub(super) fn has_ended(id: u64) {
 }
 
 /// All VMs but this one, with what is known of those beside the first one.
-fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<Beside>>)> {
+pub(super) fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<Beside>>)> {
     let list = LIST.lock();
     let beside = list
         .iter()
@@ -120,25 +118,58 @@ fn all_others(own: *const Vm) -> Vec<(Arc<Vm>, Option<Arc<Beside>>)> {
         .collect()
 }
 
-/// What the processes of another VM are doing. `title` says which VM it is.
-fn describe(vm: &Vm, title: &str) -> String {
-    let processes = vm.look(PATIENCE, instant::of_all);
-    format!(
-        "baton: processes of {title}\n{}",
-        processes.unwrap_or_default()
-    )
+/// A VM, for observers.
+#[derive(Clone)]
+pub(crate) struct ObservedVm {
+    pub(crate) vm: Arc<Vm>,
+    pub(crate) id: u64,
+    /// No two VMs have the same.
+    pub(crate) name: String,
 }
 
-pub(crate) fn write_notice(text: &str) {
-    // SAFETY: the text is readable; it is copied.
-    unsafe { baton_lua_post_notice(text.as_ptr().cast(), text.len()) };
+impl ObservedVm {
+    /// A number that no other process of the program has: the process's own one in the first VM.
+    pub(crate) fn key_of(&self, number: u64) -> u64 {
+        match self.id {
+            FIRST_ID => number,
+            id => id << 32 | number,
+        }
+    }
+
+    /// The number in this VM of the process with a key; `None`: it is in another VM.
+    pub(crate) fn number_of(&self, key: u64) -> Option<u64> {
+        let number = key & u64::from(u32::MAX);
+        (self.key_of(number) == key).then_some(number)
+    }
 }
 
-/// Writes what the processes of all other VMs are doing, before a report of this one.
-pub(crate) fn report_the_others(own: &Vm) {
-    for (vm, beside) in all_others(own) {
-        let title = beside.map_or_else(|| "the first VM".to_owned(), |beside| beside.title());
-        write_notice(&describe(&vm, &title));
+/// All VMs of the program, the first one at the beginning. None before that is there.
+pub(crate) fn observed() -> Vec<ObservedVm> {
+    let Some(first) = inside::program() else {
+        return Vec::new();
+    };
+    let mut all = vec![ObservedVm {
+        vm: Arc::clone(first),
+        id: FIRST_ID,
+        name: FIRST_VM.to_owned(),
+    }];
+    all.extend(LIST.lock().iter().map(|listed| ObservedVm {
+        vm: Arc::clone(&listed.vm),
+        id: listed.beside.id,
+        name: listed.beside.name.clone(),
+    }));
+    all.sort_by_key(|observed| observed.id);
+    tell_apart(&mut all);
+    all
+}
+
+/// Adds their ids to names that an earlier VM has, too.
+fn tell_apart(all: &mut [ObservedVm]) {
+    let mut names = HashSet::new();
+    for observed in all {
+        if !names.insert(observed.name.clone()) {
+            observed.name = format!("{} {}", observed.name, observed.id);
+        }
     }
 }
 
@@ -149,59 +180,6 @@ pub(crate) fn ask_for_reports() {
         listed.beside.must_report.swap(true, Ordering::AcqRel);
         listed.vm.request_signalled();
     }
-}
-
-/// Stops a VM wherever its processes are. Returns whether it has ended or was halted: otherwise it
-/// did not come to a safepoint within `nanoseconds`. Warns of calls that go on. By a thread that is
-/// not the VM's.
-// SAFETY: the only definition of this symbol, with the signature in `vms/vms.h`.
-#[unsafe(no_mangle)]
-extern "C" fn baton_vms_halt(id: u64, nanoseconds: u64) -> c_int {
-    let found = {
-        let list = LIST.lock();
-        let found = list.iter().find(|listed| listed.beside.id == id);
-        found.map(|listed| (Arc::clone(&listed.vm), Arc::clone(&listed.beside)))
-    };
-    let Some((vm, beside)) = found else {
-        return 1;
-    };
-    let before = describe(&vm, &beside.title());
-    match vm.halt(Duration::from_nanos(nanoseconds), || has_ended(id)) {
-        HaltOutcome::GoesOn => return 0,
-        HaltOutcome::HadEnded => {}
-        HaltOutcome::Halted => warn_of_what_stays(&vm, &beside, &before),
-    }
-    1
-}
-
-/// What a halted VM has is freed when its last thread has ended. Warns if that is not soon: a call
-/// goes on, or the run is a simulated one, where a thread of the VM waits for its turn for ever.
-fn warn_of_what_stays(vm: &Vm, beside: &Beside, before: &str) {
-    let until = Instant::now() + TO_RETURN;
-    while vm.calls_in_progress() > 0 && Instant::now() < until {
-        std::thread::sleep(TO_RETURN / 20);
-    }
-    let calls = vm.calls_in_progress();
-    if calls == 0 && !vm.is_simulated() {
-        return;
-    }
-    // Relaxed: a count for people.
-    let all = ABANDONED.fetch_add(calls as u64, Ordering::Relaxed) + calls as u64;
-    let why = if calls == 0 {
-        "In a simulated run, its heap and its native threads stay.".to_owned()
-    } else {
-        format!(
-            "Calls of it have not returned: they keep its heap and their native threads ({calls} \
-             now, {all} in all VMs) until they do."
-        )
-    };
-    // SAFETY: the VM keeps its record; nobody is inside.
-    let bytes = unsafe { baton_lua_kept_size(beside.record as *const c_void) };
-    let title = beside.title();
-    write_notice(&format!(
-        "baton: warning: {title} was halted after its grace. {why} The heap has {bytes} bytes. \
-         Before that:\n{before}"
-    ));
 }
 
 /// Before the program ends: stops all VMs but the caller's, whose executor is `own`, so that they

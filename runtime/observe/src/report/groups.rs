@@ -1,12 +1,12 @@
 //! Processes that are alike, merged.
 
-use super::{MOST_LEVELS, ObjectWaits, Overview, Process, write_stacks};
+use super::{MOST_LEVELS, ObjectWaits, Overview, Process, in_vm, write_stacks};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Processes with the same state, object of their wait, place of spawn and stacks.
+/// Processes of one VM with the same state, object of their wait, place of spawn and stacks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group<'a> {
     /// How many there are.
@@ -59,6 +59,7 @@ fn object_of(process: &Process) -> &str {
 /// ```
 /// use baton_observe::report::{Process, group};
 /// let waiter = |id: u64| Process {
+///     vm: "main".into(),
 ///     id,
 ///     title: format!("process {id}"),
 ///     state: "waiting".into(),
@@ -83,7 +84,12 @@ pub fn group(processes: &[Process]) -> Vec<Group<'_>> {
     let (later, of_the_look): (Vec<_>, Vec<_>) =
         processes.iter().partition(|process| process.has_moved_on);
     for process in of_the_look.into_iter().chain(later) {
-        let short = (&process.state, object_of(process), &process.spawned_at);
+        let short = (
+            &process.vm,
+            &process.state,
+            object_of(process),
+            &process.spawned_at,
+        );
         let place = match (process.has_moved_on, first_places.get(&short)) {
             // Its stack is not the one that it waited with.
             (true, Some(&place)) => place,
@@ -115,8 +121,9 @@ impl fmt::Display for Group<'_> {
         if self.count == 1 {
             return self.example.fmt(f);
         }
-        write!(f, "{} processes: ", self.count)?;
         let example = self.example;
+        let all = format!("{} processes", self.count);
+        write!(f, "{}: ", in_vm("of", &all, &example.vm))?;
         let waits = match self.differ {
             true => format!("for {}", example.object),
             false => example.waits.clone(),
@@ -160,14 +167,14 @@ impl fmt::Display for Groups<'_> {
         let groups = group(self.processes);
         let class = |group: &Group<'_>| {
             let objects = &mut self.overview.objects.iter();
-            let found = objects.find(|object| object.object == group.example.object);
+            let found = objects.find(|object| is_of(group, object));
             found.map_or("", |object| object.class.as_str())
         };
         let of_objects = self.overview.objects.iter();
         for object in of_objects.filter(|object| object.class == "object") {
             self.write_object(object, f)?;
             let waiting = groups.iter();
-            for group in waiting.filter(|group| group.example.object == object.object) {
+            for group in waiting.filter(|group| is_of(group, object)) {
                 write!(f, "{group}")?;
             }
             writeln!(f)?;
@@ -190,13 +197,22 @@ impl fmt::Display for Groups<'_> {
     }
 }
 
+/// Whether a group waits for an object.
+fn is_of(group: &Group<'_>, object: &ObjectWaits) -> bool {
+    let example = group.example;
+    (&example.vm, &example.object) == (&object.vm, &object.object)
+}
+
 impl Groups<'_> {
     /// The object, and what those do that may end the waits for it.
     fn write_object(&self, object: &ObjectWaits, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{object}")?;
         for partner in object.partners.iter().take(MOST_PARTNERS) {
             write!(f, "{} {}", partner.role, partner.title)?;
-            let found = self.processes.iter().find(|one| one.id == partner.id);
+            let found = self
+                .processes
+                .iter()
+                .find(|one| (&one.vm, one.id) == (&object.vm, partner.id));
             if let Some(process) = found.filter(|_| partner.id != 0) {
                 f.write_str(": ")?;
                 process.describe(f)?;

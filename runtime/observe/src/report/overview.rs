@@ -1,6 +1,8 @@
 //! What the processes of a program wait for, by object, at the instant of a look.
 
+use super::object_in_vm;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::fmt;
 
 /// All that is waited for at an instant.
@@ -15,7 +17,8 @@ pub struct Overview {
     /// How many processes have run since the instant, before their stacks were read.
     #[serde(default)]
     pub moved_on: usize,
-    /// In how many steps the waits were read. With 1, they are of one instant.
+    /// In how many steps the waits were read, those of each VM by themselves. With 1, the waits of
+    /// a VM are of one instant.
     #[serde(default)]
     pub steps: u32,
     /// How long these steps took, in seconds.
@@ -26,6 +29,9 @@ pub struct Overview {
 /// What one object is waited for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ObjectWaits {
+    /// The VM that it is in, as of a process.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub vm: String,
     /// The object, such as `the mutex 'accounts'`.
     pub object: String,
     /// `object`: others keep the processes waiting. `idle`: they wait for work, or for a time.
@@ -58,6 +64,9 @@ pub struct PartnerOfWait {
 /// Processes of which each waits for the next one, and the last one for the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitRing {
+    /// The VM that they are in, as of a process.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub vm: String,
     /// Each has what the one before it waits for. Otherwise it is a guess, by who used the channels
     /// and conditions last.
     pub is_certain: bool,
@@ -67,6 +76,32 @@ pub struct WaitRing {
     pub lines: Vec<String>,
 }
 
+impl Overview {
+    /// Adds what is waited for in another VM.
+    pub fn add(&mut self, other: Overview) {
+        self.objects.extend(other.objects);
+        self.rings.extend(other.rings);
+        self.moved_on += other.moved_on;
+        self.steps = self.steps.max(other.steps);
+        self.span = self.span.max(other.span);
+    }
+
+    /// Sorts the objects: those first that keep processes waiting, and that most wait for.
+    pub fn sort(&mut self) {
+        let rank = |object: &ObjectWaits| match object.class.as_str() {
+            "object" => 0,
+            "turn" => 1,
+            _ => 2,
+        };
+        self.objects.sort_by(|one, other| {
+            let key = |object: &ObjectWaits| (rank(object), Reverse(object.waiting));
+            key(one)
+                .cmp(&key(other))
+                .then_with(|| one.object.cmp(&other.object))
+        });
+    }
+}
+
 impl fmt::Display for ObjectWaits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.waiting == 1 {
@@ -74,7 +109,8 @@ impl fmt::Display for ObjectWaits {
         } else {
             "processes wait"
         };
-        write!(f, "{}: {} {verb}", self.object, self.waiting)?;
+        let object = object_in_vm(&self.object, &self.vm);
+        write!(f, "{object}: {} {verb}", self.waiting)?;
         match self.longest {
             Some(longest) if self.waiting == 1 => write!(f, ", for {longest:.3} s")?,
             Some(longest) => write!(f, ", the longest for {longest:.3} s")?,
@@ -89,13 +125,15 @@ impl fmt::Display for ObjectWaits {
 
 impl fmt::Display for WaitRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.is_certain {
-            true => "these wait for each other, for ever:\n",
-            false => {
-                "these may wait for each other, for ever (by who used the channels and conditions \
-                 last):\n"
-            }
-        })?;
+        let these = object_in_vm("these", &self.vm);
+        match self.is_certain {
+            true => writeln!(f, "{these} wait for each other, for ever:")?,
+            false => writeln!(
+                f,
+                "{these} may wait for each other, for ever (by who used the channels and \
+                 conditions last):"
+            )?,
+        }
         self.lines
             .iter()
             .try_for_each(|line| writeln!(f, "\t{line}"))

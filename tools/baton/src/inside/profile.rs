@@ -64,7 +64,7 @@ pub(super) fn run(options: &ProfileOptions) -> Result<(), String> {
         )),
         None => None,
     };
-    let mut target = Target::of(&options.target, Start::default())?;
+    let mut target = Target::of(&options.target, Start::Waiting)?;
     let mut connection = target.attach_in_time(false)?;
     let measure = options.measure();
     let mut profile = profile::begin(measure, &target.name, options.rate);

@@ -4,6 +4,8 @@ use super::{Once, print, print_json};
 use baton_observe::client::{AttachError, Connection};
 use baton_observe::report::{Groups, Overview, Process, group};
 use clap::Args;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -39,16 +41,43 @@ fn show(options: &StacksOptions, program: &mut Connection) -> Result<(), String>
         let why = end.get("why").and_then(Value::as_str);
         return print_held(options, why.unwrap_or("a process keeps the VM"));
     }
-    // The holders came first.
-    processes.sort_by_key(|process| process.id);
-    let overview: Overview = match end.get("overview") {
-        Some(overview) => serde_json::from_value(overview.clone())
-            .map_err(|error| format!("a wrong answer: {error}"))?,
-        None => Overview::default(),
-    };
+    // The holders came first, in each VM.
+    for of_vm in processes.chunk_by_mut(|one, next| one.vm == next.vm) {
+        of_vm.sort_by_key(|process| process.id);
+    }
+    let overview: Overview = part_of(&end, "overview")?;
+    let kept: Vec<KeptVm> = part_of(&end, "kept")?;
     match options.once.json {
-        true => print_json("baton.stacks", &as_json(options, &processes, &overview)),
-        false => print(&as_text(options, &processes, &overview)),
+        true => {
+            let mut all = as_json(options, &processes, &overview);
+            if !kept.is_empty() {
+                all["kept"] = json!(kept);
+            }
+            print_json("baton.stacks", &all)
+        }
+        false => {
+            let mut text = String::new();
+            for KeptVm { vm, why } in &kept {
+                // A string takes all that is written to it.
+                let _ = writeln!(text, "VM '{vm}' is held: {why}");
+            }
+            print(&(text + &as_text(options, &processes, &overview)))
+        }
+    }
+}
+
+/// A VM of which nothing could be read, beside others.
+#[derive(Serialize, Deserialize)]
+struct KeptVm {
+    vm: String,
+    why: String,
+}
+
+/// A part of the end of an answer, which programs of earlier versions may not send.
+fn part_of<T: DeserializeOwned + Default>(end: &Value, name: &str) -> Result<T, String> {
+    match end.get(name) {
+        Some(part) => T::deserialize(part).map_err(|error| format!("a wrong answer: {error}")),
+        None => Ok(T::default()),
     }
 }
 

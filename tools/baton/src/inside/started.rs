@@ -2,7 +2,10 @@
 
 use super::attach_to;
 use baton_observe::client::{AttachError, Connection};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::ffi::OsString;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +24,22 @@ pub(super) enum Start {
     Shown,
     /// Without input, and its output is not shown.
     Hidden,
+    /// As `Shown`, but it waits at its start until the first question is being answered.
+    Waiting,
+}
+
+/// A pair of sockets: ours, and the one that a command inherits, with its number in a variable. The
+/// latter is to be closed once the command has started.
+pub(super) fn connection_for(
+    command: &mut Command,
+    variable: &str,
+) -> Result<(UnixStream, UnixStream), String> {
+    let (ours, theirs) =
+        UnixStream::pair().map_err(|error| format!("cannot make a connection: {error}"))?;
+    fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))
+        .map_err(|error| format!("cannot pass a connection on: {error}"))?;
+    command.env(variable, theirs.as_raw_fd().to_string());
+    Ok((ours, theirs))
 }
 
 /// A program. If it is a script that was started and has not been waited for, dropping this ends
@@ -30,6 +49,8 @@ pub(super) struct Target {
     /// What it is called in headings.
     pub(super) name: String,
     script: Option<Child>,
+    /// The connection with a script that waits.
+    waits: Option<UnixStream>,
 }
 
 impl Target {
@@ -51,6 +72,7 @@ impl Target {
                 pid,
                 name,
                 script: None,
+                waits: None,
             });
         }
         let this_program = std::env::current_exe()
@@ -63,13 +85,22 @@ impl Target {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null());
         }
+        let (waits, theirs) = match start {
+            Start::Waiting => {
+                let (ours, theirs) = connection_for(&mut command, "BATON_OBSERVER")?;
+                (Some(ours), Some(theirs))
+            }
+            Start::Shown | Start::Hidden => (None, None),
+        };
         let script = command
             .spawn()
             .map_err(|error| format!("cannot start the script: {error}"))?;
+        drop(theirs);
         Ok(Target {
             pid: script.id(),
             name: first.to_string_lossy().into_owned(),
             script: Some(script),
+            waits,
         })
     }
 
@@ -100,6 +131,12 @@ impl Target {
     }
 
     fn attach_to_script(&mut self, write: bool) -> Result<Connection, AttachError> {
+        if let Some(stream) = self.waits.take() {
+            return Connection::to_child(stream).or_else(|error| {
+                self.check_ends().map_err(AttachError::Refused)?;
+                Err(error)
+            });
+        }
         let until = Instant::now() + PATIENCE;
         loop {
             let error = match attach_to(self.pid, write) {
@@ -135,6 +172,16 @@ impl Target {
                 "the script has {} before it could be looked into",
                 describe(status)
             ));
+        }
+        Ok(())
+    }
+
+    /// Whether a script that has closed its connection goes on.
+    fn check_ends(&mut self) -> Result<(), String> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            self.check_runs()?;
+            thread::sleep(BETWEEN_ATTEMPTS);
         }
         Ok(())
     }

@@ -7,31 +7,40 @@
 //! | `waits` | the time of processes that wait, by what they wait for | `waits.rs` |
 //! | `alloc` | the bytes that Lua allocates | `allocations.rs` |
 //!
+//! All VMs of the program are sampled, each by a sampler of its own (`sampled.rs`); allocations of
+//! the first one only.
+//!
 //! The samples are sent again and again, so that a program that ends has sent almost all of its.
 //! See [`sending_after`]. [`nearby`] tells from where samples are taken.
 
 pub(super) mod allocations;
+mod clocks;
 mod cpu;
+pub(super) mod ending;
 mod everyone;
 mod nearby;
 mod packed;
 mod random;
+mod sampled;
 mod waits;
 
 use super::stop::Stop;
-use super::symbols;
+use super::{parent, symbols};
 use allocations::AllocationProfile;
 use baton_core::vm::{NoLook, Vm};
 use baton_observe::observer::{Part, send_part};
-use baton_observe::report::Frame;
+use baton_observe::report::{FIRST_VM, Frame};
 use cpu::CpuSampler;
+use ending::Unfinished;
 use everyone::EveryoneSampler;
 use packed::PackedFrames;
 use random::Random;
+use sampled::{ProgramIs, SampledVms};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use waits::WaitSampler;
 
@@ -53,6 +62,14 @@ const LONGEST_SENDING: Duration = Duration::from_secs(1);
 /// what it did in [`SENDING`].
 fn sending_after(elapsed: Duration) -> Duration {
     (elapsed / 20).clamp(SENDING, LONGEST_SENDING)
+}
+
+/// The mean time between two samples, at some time after the beginning. A sample has the time since
+/// the one before, so more of them at first make nothing wrong; and a program that lasts for some
+/// milliseconds has more than one.
+fn period_after(elapsed: Duration, period: Duration) -> Duration {
+    const SHORTEST: Duration = Duration::from_millis(1);
+    (elapsed / 8).max(SHORTEST).min(period)
 }
 
 /// The details of the question.
@@ -145,6 +162,7 @@ impl Place {
 /// What was seen at a place, as it is sent. (Flattening the place would make a map of it first.)
 #[derive(Serialize)]
 struct Sample<'a> {
+    vm: &'a str,
     id: u64,
     process: &'a str,
     frames: &'a [Frame],
@@ -165,8 +183,14 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    fn of<'a>(place: &'a Place, frames: &'a [Frame], (value, count): (u64, u64)) -> Sample<'a> {
+    fn of<'a>(
+        vm: &'a str,
+        place: &'a Place,
+        frames: &'a [Frame],
+        (value, count): (u64, u64),
+    ) -> Sample<'a> {
         Sample {
+            vm,
             id: place.id,
             process: &place.process,
             frames,
@@ -181,7 +205,7 @@ impl Sample<'_> {
     }
 }
 
-/// Takes samples.
+/// Takes samples of one VM.
 trait Sampler {
     /// Takes those of one tick: places, and nanoseconds for each.
     fn sample(&mut self, vm: &Vm) -> Result<Vec<(Place, u64)>, NoLook>;
@@ -198,7 +222,7 @@ type Seen = HashMap<Place, (u64, u64)>;
 /// What the asker has to say to a profile, and hears of it.
 pub(super) struct Control<'a> {
     /// Ends the profile early.
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a Arc<Stop>,
     /// Called when it has begun.
     pub(super) has_begun: &'a dyn Fn(),
 }
@@ -225,21 +249,21 @@ pub(super) fn answer(
         ));
     }
     let duration = Duration::from_secs_f64(wanted.seconds);
+    let _unfinished = Unfinished::new(control.stop);
     let times = (duration, Duration::from_secs(1) / wanted.rate);
     let passed = match wanted.what {
-        What::Cpu => sample(vm, CpuSampler::new(vm), times, control, part)?,
-        What::Wall => sample(vm, EveryoneSampler::new(), times, control, part)?,
-        What::Waits => sample(vm, WaitSampler::new(), times, control, part)?,
+        What::Cpu => sample(CpuSampler::new, times, control, part)?,
+        What::Wall => sample(|_, _| EveryoneSampler::new(), times, control, part)?,
+        What::Waits => sample(|_, _| WaitSampler::new(), times, control, part)?,
         What::Alloc => sample_allocations(vm, duration, control, part)?,
     };
     Ok(json!({ "seconds": passed.as_secs_f64() }))
 }
 
-/// Samples at random moments, and sends what was seen. The two times are the duration and the mean
-/// period. Returns how long that took.
-fn sample(
-    vm: &Vm,
-    mut sampler: impl Sampler,
+/// Samples all VMs at random moments, and sends what was seen. The two times are the duration and
+/// the mean period. Returns how long that took.
+fn sample<S: Sampler>(
+    make: impl Fn(&Vm, bool) -> S,
     (duration, period): (Duration, Duration),
     control: &Control<'_>,
     part: Part<'_>,
@@ -247,8 +271,9 @@ fn sample(
     let began = Instant::now();
     let until = began + duration;
     let mut random = Random::new();
-    let mut seen = Seen::new();
-    let (mut due, mut sent_at) = (began + random.around(period), began);
+    let mut sampled = SampledVms::new(make);
+    let first = period_after(Duration::ZERO, period);
+    let (mut due, mut sent_at) = (began + random.around(first), began);
     (control.has_begun)();
     while due <= until {
         if control
@@ -257,32 +282,22 @@ fn sample(
         {
             break;
         }
-        match sampler.sample(vm) {
-            Ok(samples) => add(&mut seen, samples),
-            Err(NoLook::Ended) => break,
-            Err(NoLook::KeptInside) => {}
+        if sampled.sample() == ProgramIs::Ending {
+            break;
         }
         let now = Instant::now();
         while due <= now {
-            due += random.around(period);
+            due += random.around(period_after(now - began, period));
         }
         if now - sent_at >= sending_after(now - began) {
-            send(&mut seen, part)?;
+            sampled.send(part)?;
             sent_at = now;
         }
     }
     let passed = began.elapsed();
-    add(&mut seen, sampler.finish(vm));
-    send(&mut seen, part)?;
+    sampled.finish();
+    sampled.send(part)?;
     Ok(passed)
-}
-
-fn add(seen: &mut Seen, samples: Vec<(Place, u64)>) {
-    for (place, value) in samples {
-        let (sum, count) = seen.entry(place).or_default();
-        *sum += value;
-        *count += 1;
-    }
 }
 
 /// Sends what the allocating processes sample themselves. Returns how long that took.
@@ -292,12 +307,13 @@ fn sample_allocations(
     control: &Control<'_>,
     part: Part<'_>,
 ) -> Result<Duration, String> {
+    parent::go_on(); // only a VM that runs can be looked at
     let profile = AllocationProfile::begin(vm)?;
     let began = Instant::now();
     (control.has_begun)();
     while let Some(left) = duration.checked_sub(began.elapsed()) {
         let stopped = control.stop.wait(left.min(sending_after(began.elapsed())));
-        send(&mut profile.take(), part)?;
+        send(FIRST_VM, &mut profile.take(), part)?;
         if stopped {
             break;
         }
@@ -305,14 +321,14 @@ fn sample_allocations(
     Ok(began.elapsed())
 }
 
-/// Sends the samples so far, and forgets them.
-fn send(seen: &mut Seen, part: Part<'_>) -> Result<(), String> {
+/// Sends the samples of a VM so far, and forgets them.
+fn send(vm: &str, seen: &mut Seen, part: Part<'_>) -> Result<(), String> {
     let all: Vec<(Place, (u64, u64))> = seen.drain().collect();
     let mut stacks: Vec<Vec<Frame>> = all.iter().map(|(place, _)| place.stack()).collect();
     symbols::resolve(&mut stacks.iter_mut().flatten().collect::<Vec<_>>());
     let with_frames = all.iter().zip(&stacks);
     let samples: Vec<Sample<'_>> = with_frames
-        .map(|((place, figures), frames)| Sample::of(place, frames, *figures))
+        .map(|((place, figures), frames)| Sample::of(vm, place, frames, *figures))
         .collect();
     send_part(part, &samples).map_err(|error| error.to_string())
 }

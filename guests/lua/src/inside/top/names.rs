@@ -127,6 +127,7 @@ mod tests {
     fn row(id: u64, name: &str, state: &str, waits: &str, share: f64) -> Row {
         Row {
             process: Process {
+                vm: String::new(),
                 id,
                 title: format!("process {id} '{name}'"),
                 state: state.into(),
@@ -139,6 +140,7 @@ mod tests {
                 cpu: 1.0,
                 stacks: Vec::new(),
             },
+            key: None,
             share,
             count: None,
         }

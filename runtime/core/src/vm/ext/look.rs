@@ -229,13 +229,6 @@ impl View<'_> {
         self.inner.stacks.stats()
     }
 
-    /// The number of the thread of the running process, and its processor time so far. `None` if
-    /// the system does not tell.
-    pub fn cpu_time_of_running(&self) -> Option<(i32, Duration)> {
-        let thread = self.caller.unwrap_or_else(ThreadHandle::current);
-        Some((thread.id(), thread.cpu_time()?))
-    }
-
     /// The names of native threads.
     pub fn thread_names(&self) -> ThreadNames {
         self.inner.names.by_thread()
@@ -489,15 +482,6 @@ impl Vm {
     /// Whether the owner waits in the system, as no process can run. A hint, on any thread.
     pub fn is_idle(&self) -> bool {
         self.park.is_waiting()
-    }
-
-    /// The number of the owner's thread, and its processor time so far. On any thread. `None` while
-    /// the VM is being handed over.
-    pub fn owner_cpu_time(&self) -> Option<(i32, Duration)> {
-        let mut state = self.lock_state();
-        let owner = state.owner.filter(|_| state.owner_has_come)?;
-        let thread = state.entry(owner)?.thread?;
-        Some((thread.id(), thread.cpu_time()?))
     }
 
     /// The native threads of this VM that have started, with their numbers in the system. On any

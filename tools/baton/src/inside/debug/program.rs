@@ -1,12 +1,12 @@
 //! The program that is debugged: a child, or one that ran already; and the conversation with it.
 
 use super::super::rights;
+use super::super::started::connection_for;
 use super::{FromProgram, Happening};
 use baton_core::recording::RunDecision;
 use baton_observe::client::{self, Connection};
 use baton_observe::protocol::{Ask, LONGEST_REPLY, read_line, write_line};
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use serde::de::Error;
@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufReader, Read};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -204,11 +203,8 @@ impl Program {
         )?;
         let this_program = std::env::current_exe()
             .map_err(|error| format!("cannot find this program's file: {error}"))?;
-        let (ours, theirs) =
-            UnixStream::pair().map_err(|error| format!("cannot make a connection: {error}"))?;
-        fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))
-            .map_err(|error| format!("cannot pass a connection on: {error}"))?;
         let mut command = Command::new(this_program);
+        let (ours, theirs) = connection_for(&mut command, "BATON_DEBUGGER")?;
         if let Some(SimulatedRun(run)) = &wanted.simulate {
             command.arg("--simulate").arg(run);
             command.args(["--explain", "0"]);
@@ -218,7 +214,6 @@ impl Program {
             .arg(script)
             .args(&wanted.args)
             .args(&wanted.raw_args)
-            .env("BATON_DEBUGGER", theirs.as_raw_fd().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -33,6 +33,9 @@ pub(super) struct Answer {
 pub(super) struct Row {
     #[serde(flatten)]
     pub(super) process: Process,
+    /// By what questions name it, if that is not its number: it is in another VM than the first.
+    #[serde(default)]
+    pub(super) key: Option<u64>,
     /// How many processes have the name.
     #[serde(default)]
     pub(super) count: Option<u64>,
@@ -57,6 +60,18 @@ impl Answer {
     /// Whether it is the first one of a connection, which has no shares.
     pub(super) fn is_first(&self) -> bool {
         self.passed == 0.0 && !self.kept_inside
+    }
+}
+
+/// The number in its VM of the process that questions name by `key`.
+pub(super) fn number_of(key: u64) -> u64 {
+    key & u64::from(u32::MAX)
+}
+
+impl Row {
+    /// By what questions name it.
+    pub(super) fn key(&self) -> u64 {
+        self.key.unwrap_or(self.process.id)
     }
 }
 
@@ -183,7 +198,7 @@ pub(super) mod tests {
     fn a_row_is_named_by_its_name_or_its_place() {
         let name = |row: Value| {
             let row: Row = serde_json::from_value(row).expect("a row");
-            row.process.name().to_owned()
+            row.process.name_with_vm().into_owned()
         };
         let mut unnamed = row(7, "", 0.0);
         unnamed["title"] = "process 7".into();
@@ -192,6 +207,9 @@ pub(super) mod tests {
         unnamed["spawned_at"] = "".into();
         assert_eq!(name(unnamed), "process 7");
         assert_eq!(name(row(7, "o'clock", 0.0)), "o'clock");
+        let mut beside = row(7, "clerk", 0.0);
+        beside["vm"] = "worker".into();
+        assert_eq!(name(beside), "worker: clerk");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) fn cells(row: &Row, is_first: bool) -> [String; 7] {
         duration(process.cpu),
         clean(&process.state),
         process.since.map(duration).unwrap_or_default(),
-        clean(process.name()),
+        clean(&process.name_with_vm()),
         clean(&process.waits),
     ]
 }

@@ -1,6 +1,6 @@
 //! The state as a drawing.
 
-use super::answer::Row;
+use super::answer::{Row, number_of};
 use super::canvas::{Area, Canvas};
 use super::plain::{cells, head, headings};
 use super::stack::StackShown;
@@ -171,7 +171,7 @@ fn columns(width: u16, state: &ScreenState) -> Vec<(usize, u16)> {
     let waits = longest(state, &|row| short_length(&row.process.waits));
     let most = rest.saturating_sub(waits.saturating_add(1));
     let most = most.max(NARROW_NAME.min(rest / 3));
-    let name = longest(state, &|row| length(row.process.name()));
+    let name = longest(state, &|row| length(&row.process.name_with_vm()));
     let name = name.max(4).min(most);
     columns.push((NAME, name));
     columns.push((WAITS, rest.saturating_sub(name + 1)));
@@ -259,7 +259,7 @@ fn draw_stack(canvas: &mut Canvas, parts: &Parts, shown: &StackShown) {
         true => "  (Right: the rest of the lines)",
         false => "",
     };
-    let title = format!("Stack of process {}{goes_on}", shown.id);
+    let title = format!("Stack of process {}{goes_on}", number_of(shown.id));
     let from_left = |line: &String| clean(line).chars().skip(shown.left).collect();
     let mut lines: Vec<String> = shown.lines.iter().skip(shown.top).map(from_left).collect();
     if shown.lines.is_empty() {

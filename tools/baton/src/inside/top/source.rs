@@ -1,5 +1,6 @@
 //! The connection to the program, and its answers to questions.
 
+use super::answer::number_of;
 use super::state::{KEPT, News, Question};
 use crate::inside::attach_to;
 use crate::inside::started::Target;
@@ -159,12 +160,15 @@ impl Source {
                 return News::Killed(format!("not killed: {why}"));
             }
         };
+        let number = number_of(id);
         // Not asked again: the process may have been killed.
         let note = match connection.ask("kill", json!({ "id": id }), &mut |_| Ok(())) {
             Err(why) => format!("not killed: {why}"),
             Ok(answer) => match answer.get("outcome").and_then(Value::as_str) {
-                Some("held") => format!("process {id} holds the kill back; a second one ends that"),
-                _ => format!("process {id} is killed, and ends when it runs"),
+                Some("held") => {
+                    format!("process {number} holds the kill back; a second one ends that")
+                }
+                _ => format!("process {number} is killed, and ends when it runs"),
             },
         };
         News::Killed(note)

@@ -1,7 +1,7 @@
 //! What the screen shows, and what keys and answers change in it. Without a terminal, a program or
 //! a clock.
 
-use super::answer::{Answer, Rates, Row};
+use super::answer::{Answer, Rates, Row, number_of};
 use super::sort::Sort;
 use super::stack::{Room, StackKey, StackShown};
 use baton_observe::report::Process;
@@ -83,7 +83,8 @@ pub(super) enum Mode {
     Help,
 }
 
-/// The chosen process, and its name, which stands for it in a table of names.
+/// The chosen process by its key, and its name with its VM, which stands for it in a table of
+/// names.
 #[derive(Debug)]
 struct Followed {
     id: u64,
@@ -93,15 +94,15 @@ struct Followed {
 impl Followed {
     fn of(row: &Row) -> Followed {
         Followed {
-            id: row.process.id,
-            name: row.process.name().to_owned(),
+            id: row.key(),
+            name: row.process.name_with_vm().into_owned(),
         }
     }
 
     fn is(&self, row: &Row) -> bool {
         match row.count {
-            Some(_) => row.process.name() == self.name,
-            None => row.process.id == self.id,
+            Some(_) => row.process.name_with_vm() == self.name,
+            None => row.key() == self.id,
         }
     }
 }
@@ -284,7 +285,7 @@ impl ScreenState {
         match process {
             Some(process) => shown.take(process),
             None => {
-                self.note = format!("process {id} has ended");
+                self.note = format!("process {} has ended", number_of(id));
                 self.mode = Mode::Table;
             }
         }
@@ -414,7 +415,7 @@ impl ScreenState {
                 .to_owned();
             return;
         }
-        let (id, title) = (row.process.id, row.process.title.clone());
+        let (id, title) = (row.key(), row.process.full_title());
         self.mode = Mode::Confirm { id, title };
     }
 
