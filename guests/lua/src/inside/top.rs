@@ -277,8 +277,7 @@ impl Totals {
                 _ => {}
             }
         }
-        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-        self.heap = sum(self.heap, more.heap);
+        self.heap = self.heap.zip(more.heap).map(|(one, other)| one + other);
         self.is_whole &= more.is_whole;
         self.running = self
             .running
