@@ -27,6 +27,7 @@ function inspect.profile(what, options) end
 ---@field measure "cpu" | "wall" | "waits" | "alloc" what was measured
 ---@field unit "nanoseconds" | "bytes" the unit of all values
 ---@field total integer the sum of all values
+---@field idle? integer for "waits": the part of it in which processes waited for work, or for a time
 ---@field count integer how many samples there are; for "alloc", about how many allocations
 ---@field period integer the mean distance of two samples, in the unit
 ---@field duration integer how long the profile lasted, in nanoseconds
@@ -46,7 +47,7 @@ function inspect.profile(what, options) end
 
 ---What an object cost those that waited for it.
 ---@class baton.inspect.WaitCost
----@field object string what was waited for
+---@field object string what was waited for, with its VM if that is not the first one
 ---@field class "object" | "idle" | "turn" others kept the processes waiting; they waited for work or for a time; or they could run
 ---@field total integer for how long, of all processes together, in nanoseconds
 ---@field count integer how many of the samples
@@ -67,7 +68,7 @@ function inspect.profile(what, options) end
 ---@field total integer for how long, of all processes together, in nanoseconds
 
 ---Every process with its stacks, and what is waited for, as `baton stacks --json`. What processes
----wait for, and who holds it, is of one instant.
+---wait for, and who holds it, is of one instant for each VM.
 ---@return baton.inspect.Process[]
 ---@return baton.inspect.Overview
 function inspect.stacks() end

@@ -124,19 +124,44 @@ if arg[2] == "inspect" then
   end, { kind = "alloc" })
   local event = process.event()
   process.spawn({ daemon = true }, function() event:wait() end)
-  local waited = inspect.profile(0.2, { kind = "waits" })
+  -- Two that wait for each other.
+  local one, other = process.channel(1), process.channel(1)
+  for _, ends in ipairs { { one, other }, { other, one } } do
+    process.spawn({ daemon = true }, function()
+      ends[1]:send(true)
+      ends[2]:receive()
+      while true do ends[1]:send(true) end
+    end)
+  end
+  local waited, held = inspect.profile(0.2, { kind = "waits" }), nil
+  for _, wait in ipairs(waited.waits) do
+    if wait.holders[1] then held = wait end
+  end
   local histogram = inspect.histogram("h", "a histogram")
   local metrics, heap, frames = inspect.metrics(), inspect.heap(), {}
   local of_histogram = metrics.families[#metrics.families]
-  local all = inspect.stacks()
+  local all, overview = inspect.stacks()
   for i, one in ipairs(all) do frames[i] = one.stacks[1][1] end
+  local objects, partner = overview.objects, nil
+  for _, object in ipairs(objects) do
+    partner = partner or (object.partners or {})[1]
+  end
   is_there = {
     inspect = keys(inspect),
     ProfileOptions = keys { kind = true, rate = true, path = true },
-    Profile = keys(allocated),
+    Profile = keys(allocated, waited),
     FunctionCost = keys(allocated.functions[1]),
     WaitCost = keys(waited.waits[1]),
-    Process = keys({ waits = true, since = true, spawned_at = true }, table.unpack(all)),
+    HolderCost = keys(held.holders[1]),
+    HeldPlace = keys(held.held_at[1]),
+    Process = keys(
+      { waits = true, object = true, has_moved_on = true, since = true, spawned_at = true },
+      table.unpack(all)
+    ),
+    Overview = keys(overview),
+    ObjectWaits = keys({ longest = true, partners = true, note = true }, table.unpack(objects)),
+    Partner = keys(partner),
+    WaitRing = keys(overview.rings[1]),
     Frame = keys({ symbol = true, library = true }, table.unpack(frames)),
     Metrics = keys(metrics),
     Family = keys(table.unpack(metrics.families)),
