@@ -136,3 +136,71 @@ fn a_program_sees_all_of_its_vms_itself() {
                     worker/clerk worker/computing worker/listener worker/main\ntrue\t4\n";
     assert_eq!(outcome.stdout, expected);
 }
+
+/// Two VMs in each of which a process waits for a mutex 'm' that one with the same number holds: in
+/// the first VM it sleeps, in the other it waits for an event.
+const MUTEXES: &str = "
+    local vm = require 'baton.vm'
+    local began = vm.channel()
+    local function hold(began)
+      local process = require 'baton.process'
+      local mutex, event = process.mutex { name = 'm' }, process.event { name = 'never' }
+      process.spawn({ name = 'holder' }, function()
+        mutex:lock()
+        if began then event:wait() end
+        process.sleep(3600)
+      end)
+      process.spawn({ name = 'waiter' }, function() mutex:lock() end)
+      process.sleep(0)
+      if began then
+        began:send(true)
+        process.sleep(3600)
+      end
+    end
+    vm.spawn({ name = 'worker' }, hold, began)
+    hold()
+    began:receive()
+    print 'ready'
+    io.stdout:flush()
+    process.sleep(3600)";
+
+/// The rows of an object.
+fn rows_of<'a>(list: &'a Value, object: &str) -> Vec<&'a Value> {
+    let all = list.as_array().expect("a list").iter();
+    let of_object = |row: &&Value| row["object"].as_str().is_some_and(|it| it == object);
+    all.filter(of_object).collect()
+}
+
+#[test]
+fn objects_of_one_name_in_two_vms_are_two() {
+    let program = observed::ready(observed::observed(MUTEXES));
+    let text = observed::stacks(&program, &["--group"]);
+    let all = json(&observed::stacks(&program, &["--json"]));
+    let options = ["--waits", "--json", "-d", "0.2"];
+    let waits = observed::ask("profile", &program, &options);
+    program.signal_until_it_ends("KILL");
+    waits.succeeds();
+    let objects = rows_of(&all["objects"], "the mutex 'm'");
+    let vms: Vec<&Value> = objects.iter().map(|object| &object["vm"]).collect();
+    assert_eq!(vms, ["main", "worker"], "{all:#}");
+    assert!(objects.iter().all(|object| object["waiting"] == 1));
+    let (of_first, of_other) = text
+        .split_once("the mutex 'm' in VM 'worker': 1 process waits")
+        .unwrap_or_else(|| panic!("no object of the other VM in {text}"));
+    let holder = |part: &str| {
+        let line = part.lines().find(|line| line.starts_with("held by"));
+        line.unwrap_or_else(|| panic!("no holder in {text}"))
+            .to_owned()
+    };
+    assert_has(&holder(of_first), "'holder': sleeping");
+    assert_has(
+        &holder(of_other),
+        "'holder': waiting, for the event 'never'",
+    );
+    let waits = json(&waits.stdout);
+    for object in ["the mutex 'm'", "the mutex 'm' in VM 'worker'"] {
+        let rows = rows_of(&waits["waits"], object);
+        assert_eq!(rows.len(), 1, "{object} in {waits:#}");
+        assert_eq!(rows[0]["class"], "object", "{waits:#}");
+    }
+}
