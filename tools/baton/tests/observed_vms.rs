@@ -93,6 +93,39 @@ fn the_table_has_the_processes_and_the_processor_time_of_all_vms() {
 }
 
 #[test]
+fn names_are_merged_and_found_for_each_vm_by_itself() {
+    let program = ready();
+    let by_name = observed::ask(
+        "top",
+        &program,
+        &["--json", "--group", "-n", "1", "-d", "0.1"],
+    );
+    let found = [
+        "--json",
+        "-n",
+        "1",
+        "-d",
+        "0.1",
+        "--filter",
+        "worker: clerk",
+    ];
+    let found = observed::ask("top", &program, &found);
+    program.signal_until_it_ends("KILL");
+    let by_name = json(&by_name.stdout);
+    let rows = by_name["rows"].as_array().expect("rows").iter();
+    let mains = rows.filter(|row| row["title"] == "process 1 'main'");
+    let mut vms: Vec<(&str, u64)> = mains
+        .map(|row| (&row["vm"], &row["count"]))
+        .map(|(vm, count)| (vm.as_str().expect("a VM"), count.as_u64().expect("a count")))
+        .collect();
+    vms.sort_unstable();
+    assert_eq!(vms, [("main", 1), ("worker", 1)], "{by_name:#}");
+    let found = json(&found.stdout);
+    assert_eq!(found["matching"], 1, "{found:#}");
+    assert_eq!(named(&found["rows"], "clerk")["vm"], "worker");
+}
+
+#[test]
 fn metrics_have_the_vm_as_a_label() {
     let program = ready();
     let outcome = observed::ask("metrics", &program, &[]);
