@@ -240,7 +240,8 @@ fn a_call_has_its_processor_time_while_others_run_and_afterwards() {
         let times = vm.thread_times();
         let in_call = times.iter().find(|time| time.call.is_some());
         let in_call = in_call.expect("a thread is in the call");
-        assert!(in_call.in_calls >= ENOUGH, "{times:?}");
+        // The process has also run outside of the call.
+        assert!(in_call.in_calls >= ENOUGH / 2, "{times:?}");
         assert!(in_call.cpu >= Some(in_call.in_calls), "{times:?}");
     });
 }
