@@ -19,7 +19,8 @@ use std::{fs, thread};
 
 use baton_harness::{Archive, Checker, finish, place, repository, skip, succeed};
 
-/// The guest, which the program is linked with: a library for rustc, beside where one for C would be.
+/// The guest, which the program is linked with. Its library for rustc is beside where one for C
+/// would be.
 static GUEST: Archive = Archive::of("baton-lua", place!(), &[]);
 
 /// What is compiled with: bounds of heap blocks and of variables of files. Bounds of variables on
