@@ -105,9 +105,9 @@ impl HeapSummary {
         let is_counted = |number: usize| objects[number].kind != ObjectKind::Group;
         let mut largest = dominators.largest(sums.bytes / LEAST_PART + 1, is_counted);
         largest.truncate(MOST_KEEPERS);
-        let befores = befores(living);
+        let parents = parents(living);
         let keepers = largest.into_iter().map(|number| Keeper {
-            path: path(living, &befores, number),
+            path: path(living, &parents, number),
             class: match objects[number].kind {
                 ObjectKind::Text => "(strings)".to_owned(),
                 _ => String::from_utf8_lossy(living.name_of(objects[number])).into_owned(),
@@ -123,23 +123,23 @@ impl HeapSummary {
 }
 
 /// For each object the one before it on a shortest way from the root. The nearest come first.
-fn befores(living: &Living) -> Vec<Option<u32>> {
-    let mut befores = vec![None; living.objects().len()];
-    for from in 0..befores.len() {
+fn parents(living: &Living) -> Vec<Option<u32>> {
+    let mut parents = vec![None; living.objects().len()];
+    for from in 0..parents.len() {
         for (_, to, is_weak) in living.references_of(from) {
-            if to != 0 && !is_weak && befores[to].is_none() {
-                befores[to] = Some(from as u32);
+            if to != 0 && !is_weak && parents[to].is_none() {
+                parents[to] = Some(from as u32);
             }
         }
     }
-    befores
+    parents
 }
 
 /// A shortest way from the root to an object.
-fn path(living: &Living, befores: &[Option<u32>], number: usize) -> String {
+fn path(living: &Living, parents: &[Option<u32>], number: usize) -> String {
     let mut steps = Vec::new();
     let mut here = number;
-    while let Some(before) = befores[here] {
+    while let Some(before) = parents[here] {
         let before = before as usize;
         let mut references = living.references_of(before);
         let call = references.find(|&(_, to, is_weak)| to == here && !is_weak);
