@@ -17,7 +17,7 @@
 //! The exporter has one thread, which waits for clients and wakes for nothing else. Each client has
 //! a thread of its own and a place, of which there are [`MOST_CLIENTS`], and [`WHOLE_TIME`] for its
 //! one request. When all places are taken, the new one waits. Meanwhile a client loses its place
-//! that has not asked within [`TIME_TO_ASK`], or not read its answer within [`TIME_TO_READ`]. So
+//! that has not asked within `TIME_TO_ASK`, or not read its answer within `TIME_TO_READ`. So
 //! clients that say or read nothing keep nobody out for long.
 //!
 //! A fork's child does not serve: it has no such thread, and its guest closes what was
