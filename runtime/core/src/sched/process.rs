@@ -169,6 +169,11 @@ impl ProcessTable {
         self.free != NIL || super::room::make_room(&mut self.slots, 1)
     }
 
+    /// How many slots there are with one more process.
+    pub(super) fn slots_with_one_more(&self) -> usize {
+        self.slots.len() + usize::from(self.free == NIL)
+    }
+
     /// Frees a slot: its ids are stale from here on.
     pub(super) fn release(&mut self, index: u32) {
         let generation = next_generation(self[index].generation);

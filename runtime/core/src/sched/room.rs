@@ -20,12 +20,8 @@ impl<C> Scheduler<C> {
     /// ```
     #[must_use]
     pub fn make_room(&mut self) -> bool {
-        let owners = self
-            .processes
-            .slots
-            .len()
-            .max(self.timers.places() as usize)
-            + 1;
+        let timers = self.timers.places_with_one_more();
+        let owners = self.processes.slots_with_one_more().max(timers);
         self.semaphores.make_room()
             && self.mutexes.make_room()
             && self.conditions.make_room()

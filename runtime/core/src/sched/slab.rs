@@ -180,6 +180,11 @@ impl<T> Slab<T> {
         self.places.len() as u32
     }
 
+    /// How many places there are with one more object.
+    pub(super) fn places_with_one_more(&self) -> usize {
+        self.places.len() + usize::from(self.free == NIL)
+    }
+
     /// All objects, with their indices.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {

@@ -1,7 +1,8 @@
 //! The heap of deadlines, compared with the simplest possible implementation.
 
-use super::length;
 use super::random_numbers::Random;
+use super::{at, length, sched};
+use crate::sched::SpawnOptions;
 use crate::sched::time::deadlines::{Deadlines, Owner};
 
 /// Deadlines as a list: owner, time and sequence number.
@@ -68,4 +69,24 @@ fn random_deadlines_come_in_order_and_can_be_moved_and_cancelled() {
         assert_eq!(heap.earliest(), plain.set.iter().map(|entry| entry.0).min());
         assert_eq!(heap.is_empty(), plain.set.is_empty());
     }
+}
+
+/// Without memory for larger tables, what was freed must be enough for what comes next.
+#[test]
+fn room_for_one_more_is_there_once_a_process_or_a_timer_was_freed() {
+    let mut sched = sched();
+    let mut all = Vec::new();
+    while all.len() < 10 || all.len() < sched.deadlines.room() {
+        assert!(sched.make_room());
+        let prepared = sched.spawn_prepared(SpawnOptions::default(), ());
+        let prepared = prepared.expect("the limit is far");
+        all.push((prepared, sched.timer_new(at(5), None, prepared)));
+    }
+    let full = sched.deadlines.room();
+    let (process, timer) = all.pop().expect("there are some");
+    assert_eq!(sched.timer_cancel(timer), Some(process));
+    sched.timer_free(timer);
+    sched.forget(process);
+    assert!(sched.make_room());
+    assert_eq!(sched.deadlines.room(), full);
 }

@@ -199,6 +199,12 @@ impl Deadlines {
     }
 
     /// Checks that every owner's place is right, and that no child is before its parent.
+    /// How many owners the tables have memory for.
+    #[cfg(test)]
+    pub(in crate::sched) fn room(&self) -> usize {
+        self.places.capacity().min(self.heap.capacity()) / OWNERS
+    }
+
     #[cfg(test)]
     pub(in crate::sched) fn check(&self) {
         for (place, entry) in self.heap.iter().enumerate() {
