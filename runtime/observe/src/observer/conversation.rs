@@ -111,7 +111,8 @@ impl Conversation<'_, '_> {
         })
     }
 
-    /// Starts a thread that serves this conversation, too. It counts among [`threads`](super::threads).
+    /// Starts a thread that serves this conversation, too. It counts among
+    /// [`threads`](super::threads).
     ///
     /// # Errors
     /// The system's.
