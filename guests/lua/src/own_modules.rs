@@ -29,8 +29,29 @@ fn places(name: &str, directories: &[PathBuf]) -> Vec<PathBuf> {
 
 /// The directory of the program.
 fn directory_of_program() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
+    let program = std::env::current_exe().ok().or_else(started_as)?;
     Some(program.parent()?.to_path_buf())
+}
+
+/// The program's file as the system was told it at the start. A root without `/proc` has no other
+/// word of it.
+#[cfg(target_os = "linux")]
+fn started_as() -> Option<PathBuf> {
+    // SAFETY: it only reads what the system gave the program.
+    let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const c_char;
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: a C string, which stays as long as the program runs (getauxval(3)).
+    let path = unsafe { CStr::from_ptr(path) };
+    Path::new(OsStr::from_bytes(path.to_bytes()))
+        .canonicalize()
+        .ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn started_as() -> Option<PathBuf> {
+    None
 }
 
 /// The directories from which the places count. `library` is the file that has this code.
