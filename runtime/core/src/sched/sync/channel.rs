@@ -93,7 +93,6 @@ impl<C> Scheduler<C> {
         if !self.current_may_wait() {
             return FirstLook::Unclear;
         }
-        let me = self.processes.id(self.current);
         let Some(channel) = self
             .channels
             .get_mut(id.0)
@@ -103,13 +102,13 @@ impl<C> Scheduler<C> {
         };
         if let Some(first) = self.waiters.first(channel.receivers) {
             let receiver = self.waiters.node(first).process;
-            channel.last_use.sender = Some(me);
+            channel.last_use.sender = Some(self.processes.id(self.current));
             channel.last_use.receiver = Some(self.processes.id(receiver));
             return FirstLook::Wakes(FirstWaiter(first));
         }
         if channel.buffer.len() < channel.capacity {
             channel.buffer.push_back(value);
-            channel.last_use.sender = Some(me);
+            channel.last_use.sender = Some(self.processes.id(self.current));
             return FirstLook::Done(0);
         }
         FirstLook::Waits(WaitPlace::new(channel.senders, Kind::Send, id.0.index))
@@ -122,7 +121,6 @@ impl<C> Scheduler<C> {
         if !self.current_may_wait() {
             return FirstLook::Unclear;
         }
-        let me = self.processes.id(self.current);
         let Some(channel) = self.channels.get_mut(id.0) else {
             return FirstLook::Unclear;
         };
@@ -132,11 +130,11 @@ impl<C> Scheduler<C> {
             }
             let sender = self.waiters.node(first).process;
             channel.last_use.sender = Some(self.processes.id(sender));
-            channel.last_use.receiver = Some(me);
+            channel.last_use.receiver = Some(self.processes.id(self.current));
             return FirstLook::Wakes(FirstWaiter(first));
         }
         if let Some(value) = channel.buffer.pop_front() {
-            channel.last_use.receiver = Some(me);
+            channel.last_use.receiver = Some(self.processes.id(self.current));
             return FirstLook::Done(value);
         }
         if channel.is_closed {
