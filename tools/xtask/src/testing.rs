@@ -294,9 +294,13 @@ fn release(run: &mut Run, prepared: impl Fn(Command) -> Command) {
     let mut interpreter = prepared(cargo(&of_interpreter));
     interpreter.env(RELEASE, workspace::published_program());
     run.tests("interpreter, release", &mut interpreter);
+    let own = workspace::target_directory("release");
+    let is_the_users = own.exists();
     let of_runtime = [&TESTS[..], &["--release", "-p", "baton-core"]].concat();
     run.tests("runtime, release", &mut prepared(cargo(&of_runtime)));
-    workspace::remove(&workspace::target_directory("release"));
+    if !is_the_users {
+        workspace::remove(&own);
+    }
 }
 
 fn prepared(
