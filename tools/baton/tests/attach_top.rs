@@ -65,9 +65,12 @@ fn shares_are_those_of_the_interval() {
         let (first, second) = (share(table, "first"), share(table, "second"));
         let both = first + second;
         assert!((0.4..0.6).contains(&(first / both)), "{table:#}");
+        assert!(both <= 1.01, "{table:#}");
         assert!(share(table, "sleeper") < 0.01, "{table:#}");
+        // All threads of the program: the monitor's too, whose wake-ups a virtual machine may charge
+        // with 100 us each.
         let all = table["share"].as_f64().expect("a number");
-        assert!((all - both).abs() < 0.05 && all <= 1.01, "{table:#}");
+        assert!((all - both).abs() < 0.05, "{table:#}");
         assert_eq!(table["processes"], 4);
         assert!(
             table["totals"]["heap"]
