@@ -79,7 +79,8 @@ fn is_for_macos() -> bool {
 }
 
 fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path, built_for: &str) {
-    let base = || {
+    // Cloned for each file: clones ask the compiler only once what it is.
+    let base = {
         let mut build = cc::Build::new();
         build
             .include(source)
@@ -95,6 +96,10 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path, built_for: &str) 
         lua_source::LUA_FLAGS.iter().for_each(|flag| {
             build.flag(flag);
         });
+        // The profiles want line tables alone, for which the environment has no word.
+        if std::env::var_os("DEBUG").is_some_and(|debug| debug != "false") {
+            build.flag("-g1");
+        }
         if is_for_macos() {
             build.flag("-ULUA_USE_LINUX").define("LUA_USE_MACOSX", None);
         }
@@ -109,7 +114,7 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path, built_for: &str) 
     let seam = own.join("seam/seam.h");
     let mut objects = Vec::new();
     for source in files::sources(source, own) {
-        let mut build = base();
+        let mut build = base.clone();
         build
             .warnings(source.is_ours)
             .extra_warnings(source.is_ours)
