@@ -67,8 +67,8 @@ fn shares_are_those_of_the_interval() {
         assert!((0.4..0.6).contains(&(first / both)), "{table:#}");
         assert!(both <= 1.01, "{table:#}");
         assert!(share(table, "sleeper") < 0.01, "{table:#}");
-        // All threads of the program: the monitor's too, whose wake-ups a virtual machine may charge
-        // with 100 us each.
+        // That of all threads: the monitor's too, whose wake-ups may cost 100 us each in a virtual
+        // machine.
         let all = table["share"].as_f64().expect("a number");
         assert!((all - both).abs() < 0.05, "{table:#}");
         assert_eq!(table["processes"], 4);
