@@ -73,7 +73,7 @@ impl std::fmt::Display for AttachError {
             AttachError::Refused(why) | AttachError::NotReady(why) => f.write_str(why),
             AttachError::Held(what) => write!(
                 f,
-                "nothing can be read at the moment: {what}, and the program has no other thread"
+                "nothing can be read at the moment: {what}, and no other thread of it answers"
             ),
         }
     }
@@ -210,7 +210,6 @@ impl Connection {
             pid: 0,
             own_pid: 0,
             user: geteuid().as_raw(),
-            threads: 1,
         };
         Connection::begin(stream, &child, true)
             .map_err(|error| refused(format!("the program does not answer: {error}")))?
@@ -245,8 +244,6 @@ struct Running {
     own_pid: u32,
     /// The user whose rights it has.
     user: u32,
-    /// How many native threads it has.
-    threads: u32,
 }
 
 impl Running {
@@ -301,7 +298,6 @@ impl Running {
             pid,
             own_pid: own_pid.unwrap_or(pid),
             user,
-            threads: number(field("Threads")).unwrap_or(1),
         })
     }
 
@@ -453,10 +449,10 @@ impl Running {
             if let Some(why) = note.strip_prefix(REFUSED.trim_end()) {
                 return Err(refused(format!("process {} refuses:{why}", self.pid)));
             }
-            // With another thread, the program will still answer.
+            // A monitor will still answer. Other threads, as that of the metrics, will not.
             if let Some(what) = note.strip_prefix(HELD)
-                && self.threads == 1
                 && waited >= patience_with(what)
+                && receiver_of(self.pid).is_none()
             {
                 return Err(AttachError::Held(what.to_owned()));
             }

@@ -121,25 +121,33 @@ fn await_processor_time(program: &Started) {
     }
 }
 
-/// Nobody can answer but the handler of the signal, as there is no other thread.
+/// Nobody can answer but the handler of the signal: the thread that serves the metrics looks after
+/// these alone.
 #[test]
-fn the_only_thread_in_a_call_leaves_a_note() {
-    let program = ready(observed(
-        "local blocker = require 'blocker'
-         print 'ready'
-         io.stdout:flush()
-         blocker.spin_ms(3600000)",
-    ));
-    await_processor_time(&program);
-    let text = stacks(&program, &[]);
-    assert_eq!(text, "held: process 1 'main' is in 'spin_ms'\n");
-    let json = stacks(&program, &["--json"]);
-    assert_has(&json, "\"held\": \"process 1 'main' is in 'spin_ms'\"");
-    let left: Vec<_> = fs::read_dir(directory(&program))
-        .expect("the directory")
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
-    program.signal_until_it_ends("KILL");
+fn without_a_monitor_a_call_leaves_a_note() {
+    let home = tempfile::tempdir().expect("a directory");
+    let metrics = format!("unix:{}", home.path().join("metrics").display());
+    for metrics in ["", &metrics] {
+        let program = ready(
+            observed(
+                "local blocker = require 'blocker'
+                 print 'ready'
+                 io.stdout:flush()
+                 blocker.spin_ms(3600000)",
+            )
+            .env("BATON_METRICS", metrics),
+        );
+        await_processor_time(&program);
+        let text = stacks(&program, &[]);
+        assert_eq!(text, "held: process 1 'main' is in 'spin_ms'\n");
+        let json = stacks(&program, &["--json"]);
+        assert_has(&json, "\"held\": \"process 1 'main' is in 'spin_ms'\"");
+        let left: Vec<_> = fs::read_dir(directory(&program))
+            .expect("the directory")
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+        program.signal_until_it_ends("KILL");
+    }
 }
 
 #[test]

@@ -80,7 +80,7 @@ const LEFT_OUT: &[LeftOutGroup] = &[
     of_baton(
         "attach",
         OWN_THREAD,
-        &["the_only_thread_in_a_call_leaves_a_note"],
+        &["without_a_monitor_a_call_leaves_a_note"],
     ),
     of_baton(
         "attach_clients",
