@@ -30,9 +30,9 @@ pub(in crate::sched) struct Channel {
 /// same: schedulers that differ in nothing else are alike.
 #[derive(Clone, Copy, Default)]
 pub(in crate::sched) struct LastUse {
-    /// Whose value was put into the buffer or handed on.
+    /// Who began to send last: a process notes itself, so that a note costs little.
     pub(in crate::sched) sender: Option<ProcessId>,
-    /// Who took a value.
+    /// Who began to receive last.
     pub(in crate::sched) receiver: Option<ProcessId>,
 }
 
@@ -100,15 +100,12 @@ impl<C> Scheduler<C> {
         else {
             return FirstLook::Unclear;
         };
+        channel.last_use.sender = Some(self.processes.id(self.current));
         if let Some(first) = self.waiters.first(channel.receivers) {
-            let receiver = self.waiters.node(first).process;
-            channel.last_use.sender = Some(self.processes.id(self.current));
-            channel.last_use.receiver = Some(self.processes.id(receiver));
             return FirstLook::Wakes(FirstWaiter(first));
         }
         if channel.buffer.len() < channel.capacity {
             channel.buffer.push_back(value);
-            channel.last_use.sender = Some(self.processes.id(self.current));
             return FirstLook::Done(0);
         }
         FirstLook::Waits(WaitPlace::new(channel.senders, Kind::Send, id.0.index))
@@ -124,17 +121,14 @@ impl<C> Scheduler<C> {
         let Some(channel) = self.channels.get_mut(id.0) else {
             return FirstLook::Unclear;
         };
+        channel.last_use.receiver = Some(self.processes.id(self.current));
         if let Some(first) = self.waiters.first(channel.senders) {
             if !channel.buffer.is_empty() {
                 return FirstLook::Unclear;
             }
-            let sender = self.waiters.node(first).process;
-            channel.last_use.sender = Some(self.processes.id(sender));
-            channel.last_use.receiver = Some(self.processes.id(self.current));
             return FirstLook::Wakes(FirstWaiter(first));
         }
         if let Some(value) = channel.buffer.pop_front() {
-            channel.last_use.receiver = Some(self.processes.id(self.current));
             return FirstLook::Done(value);
         }
         if channel.is_closed {
@@ -151,8 +145,8 @@ impl<C> Scheduler<C> {
             Ok(me) => me,
             Err(answer) => return answer,
         };
+        self.note_sender(id, me);
         if let Some(wake) = self.try_send(id, value) {
-            self.note_sender(id, me);
             return Attempt::Ready(wake);
         }
         let ticket = Ticket {
@@ -175,8 +169,8 @@ impl<C> Scheduler<C> {
             Ok(me) => me,
             Err(answer) => return answer,
         };
+        self.note_receiver(id, me);
         if let Some(wake) = self.try_receive(id) {
-            self.note_receiver(id, me);
             return Attempt::Ready(wake);
         }
         let ticket = Ticket::new(Kind::Receive, id.0.index);
@@ -316,7 +310,6 @@ impl<C> Scheduler<C> {
                 value,
             };
             let receiver = node.process;
-            channel.last_use.receiver = Some(self.processes.id(receiver));
             self.wake_process(receiver, wake);
             return Some(Wake::because(WakeReason::Done));
         }
@@ -352,7 +345,6 @@ impl<C> Scheduler<C> {
             (None, None) => return is_closed.then(|| Wake::because(WakeReason::Closed)),
         };
         if let Some((sender, ticket)) = sent {
-            channel.last_use.sender = Some(self.processes.id(sender));
             let wake = Wake {
                 reason: WakeReason::Done,
                 case: ticket.case,
@@ -367,7 +359,7 @@ impl<C> Scheduler<C> {
         })
     }
 
-    /// Notes that a process has sent, unless the channel is closed.
+    /// Notes that a process begins to send, unless the channel is closed.
     pub(super) fn note_sender(&mut self, id: ChannelId, process: u32) {
         let process = self.processes.id(process);
         let channel = self.channels.get_mut(id.0);
@@ -376,7 +368,7 @@ impl<C> Scheduler<C> {
         }
     }
 
-    /// Notes that a process has received.
+    /// Notes that a process begins to receive.
     pub(super) fn note_receiver(&mut self, id: ChannelId, process: u32) {
         let process = self.processes.id(process);
         if let Some(channel) = self.channels.get_mut(id.0) {

@@ -145,17 +145,13 @@ impl<C> Scheduler<C> {
     fn complete_ready(&mut self, me: u32, case: &Case) -> Wake {
         let is_there = match *case {
             Case::Receive(channel) => {
+                self.note_receiver(channel, me);
                 let received = self.try_receive(channel);
-                if received.is_some() {
-                    self.note_receiver(channel, me);
-                }
                 return received.unwrap_or(Wake::because(WakeReason::TimedOut));
             }
             Case::Send(channel, value) => {
+                self.note_sender(channel, me);
                 let sent = self.try_send(channel, value);
-                if sent.is_some() {
-                    self.note_sender(channel, me);
-                }
                 return sent.unwrap_or(Wake::because(WakeReason::TimedOut));
             }
             Case::Mutex(mutex) if self.mutexes.get(mutex.0).is_some() => {
@@ -191,6 +187,11 @@ impl<C> Scheduler<C> {
         }
         if let Case::Shared(wait) = *case {
             return self.enter_shared_wait(me, wait, number);
+        }
+        match *case {
+            Case::Receive(channel) => self.note_receiver(channel, me),
+            Case::Send(channel, _) => self.note_sender(channel, me),
+            _ => {}
         }
         let Some((queue, ticket)) = self.queue_of_case(case) else {
             return;
