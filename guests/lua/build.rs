@@ -51,7 +51,8 @@ fn write_exports(headers: &Path, own: &Path) {
     ];
     let of_runtime = ["baton.h", "baton/guest.h", "baton/inline.h"];
     let of_runtime = of_runtime.map(|name| headers.join(name));
-    for path in of_runtime.into_iter().chain([own.join("baton_module.h")]) {
+    let of_guest = ["baton_module.h", "baton_net.h"].map(|name| own.join(name));
+    for path in of_runtime.into_iter().chain(of_guest) {
         println!("cargo::rerun-if-changed={}", path.display());
         let text = std::fs::read_to_string(path).expect("the header is readable");
         names.extend(names_in(&text));

@@ -1,7 +1,8 @@
 /*
 ** For the modules of Baton's own that are files: baton/NAME.so, which `require "baton.NAME"` loads.
 ** A module exports one record, `baton_module`. It may call Lua's API (lua.h, lauxlib.h), baton.h,
-** and what is declared here. The program that loads the module exports all of these.
+** and what is declared here and in baton_net.h. The program that loads the module exports all of
+** these.
 **
 ** The program refuses a module that was built for other headers (`built_for`). So all declarations
 ** may change at any time.
@@ -21,6 +22,7 @@
 #include <stddef.h>
 
 #include "lua.h"
+#include "baton_net.h"
 
 #ifdef __cplusplus
 extern "C" {
