@@ -135,6 +135,7 @@ struct baton_lua_vm {
   /* of a VM beside the program's first one: what it begins with (see vms/start.c) */
   struct baton_vm_start *start;
   struct baton_block *spares;  /* blocks for small messages (copying/block.c) */
+  struct baton_net_kept *net;  /* buffers that connections use again (net/buffers.c) */
   struct baton_shapes *shapes; /* of tables that are sent and received (copying/contents.c) */
   uint64_t memory_limit;       /* bytes of Lua's heap; 0: none */
   /* of a state that a program embeds: what runs it beside the program's own code (hosting/) */

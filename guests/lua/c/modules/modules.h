@@ -12,6 +12,11 @@
 
 /* name_lookups.c */
 void baton_lua_names_in_child(void);
+/* Pushes a table of numeric addresses. Returns 0, an error of getaddrinfo, or the number below if
+   the deadline has passed. Raises a kill. */
+enum { BATON_NAME_TIMED_OUT = 100000 };
+int baton_lua_look_up_name(lua_State *L, struct baton_process *process, const char *host,
+    int family, uint64_t deadline);
 
 /* socket_moving.c */
 /* Called once, before there is a VM. */

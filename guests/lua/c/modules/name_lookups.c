@@ -111,23 +111,26 @@ static struct lookup *new_lookup(const char *host, int family) {
   return NULL;
 }
 
-/* Waits until the look-up is done. Raises a kill; then the helper frees the record. */
-static void await(lua_State *L, struct baton_process *process, struct lookup *lookup) {
+/* Waits until the look-up is done. Returns 0 if the time was over before. Raises a kill. In both
+   cases the helper frees the record. */
+static int await(
+    lua_State *L, struct baton_process *process, struct lookup *lookup, uint64_t deadline) {
   while (!atomic_load_explicit(&lookup->is_done, memory_order_acquire)) {
     struct baton_wake wake = {0, 0, 0};
     int why;
     baton_lua_enter(L);
-    why = baton_lua_await_descriptor(process, lookup->done[0], 0, BATON_NO_DEADLINE);
+    why = baton_lua_await_descriptor(process, lookup->done[0], 0, deadline);
     if (why != BATON_DONE || process->killed || process->interrupted) {
       release(lookup);
       baton_lua_leave(L);
       if (why < 0) luaL_error(L, "a look-up of a name cannot be waited for");
       wake.reason = (uint32_t)why;
-      baton_lua_after_wait(L, process, wake);
+      if (baton_lua_after_wait(L, process, wake) == BATON_TIMED_OUT) return 0;
       luaL_error(L, "a look-up of a name was given up");
     }
     baton_lua_leave(L);
   }
+  return 1;
 }
 
 static void push_addresses(lua_State *L, const struct addrinfo *found) {
@@ -143,8 +146,8 @@ static void push_addresses(lua_State *L, const struct addrinfo *found) {
   }
 }
 
-int baton_lua_look_up_name(
-    lua_State *L, struct baton_process *process, const char *host, int family) {
+int baton_lua_look_up_name(lua_State *L, struct baton_process *process, const char *host,
+    int family, uint64_t deadline) {
   struct lookup *lookup = new_lookup(host, family);
   int result;
   if (lookup == NULL) return EAI_MEMORY;
@@ -155,7 +158,7 @@ int baton_lua_look_up_name(
     release(lookup);
     return EAI_AGAIN;
   }
-  await(L, process, lookup);
+  if (!await(L, process, lookup, deadline)) return BATON_NAME_TIMED_OUT;
   result = lookup->result;
   if (result == 0) push_addresses(L, lookup->found);
   release(lookup);

@@ -263,7 +263,8 @@ int baton_socket_connect(lua_State *L) {
   lua_settop(L, 3);
   if (call.socket->descriptor < 0) baton_socket_note_descriptor(L, &call);
   if (is_number(host)) return connect_to(L, &call, host);
-  error = baton_lua_look_up_name(L, call.process, host, family_of_socket(call.socket));
+  error = baton_lua_look_up_name(
+      L, call.process, host, family_of_socket(call.socket), BATON_NO_DEADLINE);
   if (error != 0) return fail(L, look_up_error(error));
   addresses = lua_gettop(L);
   if (family_of_socket(call.socket) == AF_UNSPEC && is_of_several_families(L, addresses))

@@ -183,9 +183,4 @@ int baton_socket_call_through(lua_State *L);
 int baton_socket_use(lua_State *L); /* for methods that do not wait */
 int baton_socket_connect(lua_State *L);
 
-/* name_lookups.c */
-/* Pushes a table of numeric addresses. Returns 0, or an error of getaddrinfo. Raises a kill. */
-int baton_lua_look_up_name(
-    lua_State *L, struct baton_process *process, const char *host, int family);
-
 #endif

@@ -7,6 +7,7 @@
 #include "copying/copying.h"
 #include "io/io.h"
 #include "modules/modules.h"
+#include "net/net.h"
 #include "process/process.h"
 #include "sharing/sharing.h"
 #include "state/state.h"
@@ -68,6 +69,8 @@ static void suit(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, baton_lua_vm_module());
   lua_setfield(L, -2, "baton.vm");
+  lua_pushcfunction(L, baton_net_open);
+  lua_setfield(L, -2, "baton.net");
   baton_lua_offer_own_modules(L);
   lua_pop(L, 1);
   if (is_open(L, LUA_STRLIBNAME) && is_open(L, LUA_IOLIBNAME)) baton_lua_note_library_functions(L);

@@ -4,6 +4,7 @@
 #include "seam/internals.h"
 #include "program/program.h"
 #include "modules/modules.h"
+#include "net/net.h"
 #include "ffi/ffi.h"
 #include "io/io.h"
 #include "process/process.h"
@@ -516,6 +517,7 @@ void baton_lua_free_vm(struct baton_lua_vm *vm) {
   baton_ffi_free_types(vm);
   baton_spares_free(vm);
   baton_shapes_free(vm);
+  baton_net_forget(vm);
   baton_commands_free(vm->commands);
   free(vm->last);
   free(vm);

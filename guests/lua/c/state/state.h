@@ -60,6 +60,9 @@ enum {
   BATON_SEALED_BUFFER,
   BATON_SEALED_MOVED, /* what vm.move returns */
   BATON_SEALED_DICT,
+  BATON_SEALED_CONNECTION,  /* of baton.net */
+  BATON_SEALED_LISTENER,
+  BATON_SEALED_DATAGRAMS,
   BATON_SEALS
 };
 /* The seal at the beginning of each object of that kind. */

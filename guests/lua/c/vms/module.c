@@ -5,6 +5,7 @@
 #include "vms/vms.h"
 #include "io/io.h"
 #include "modules/modules.h"
+#include "net/net.h"
 #include "process/process.h"
 #include "program/program.h"
 #include "sharing/sharing.h"
@@ -66,4 +67,5 @@ void baton_vms_install(void) {
   baton_sharing_install();
   baton_io_install();
   baton_modules_install();
+  baton_net_install_kinds();
 }

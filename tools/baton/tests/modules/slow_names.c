@@ -1,6 +1,7 @@
 /*
 ** Preloaded: look-ups of names that begin with "slow" end once the file $SLOW_NAMES is there, and
-** find 127.0.0.1; names that begin with "none" are unknown. All others are the system's.
+** find 127.0.0.1; names that begin with "none" are unknown; those that begin with "dead" have the
+** addresses 127.0.0.2 and 127.0.0.1. All others are the system's.
 */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,6 +33,10 @@ int getaddrinfo(
   int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
       dlsym(RTLD_NEXT, "getaddrinfo");
   if (node != NULL && strncmp(node, "none", 4) == 0) return EAI_NONAME;
+  if (node != NULL && strncmp(node, "dead", 4) == 0) {
+    const int result = next("127.0.0.2", service, hints, found);
+    return result != 0 ? result : next("127.0.0.1", service, hints, &(*found)->ai_next);
+  }
   if (node == NULL || strncmp(node, "slow", 4) != 0) return next(node, service, hints, found);
   wait_for_file();
   return next("127.0.0.1", service, hints, found);
