@@ -70,6 +70,7 @@ pages! {
     reference_inspect = "reference-inspect.md",
     reference_json = "reference-json.md",
     reference_cluster = "reference-cluster.md",
+    reference_net = "reference-net.md",
     reference_vm = "reference-vm.md",
     reference_header = "reference-header.md",
     glossary = "glossary.md",

@@ -50,6 +50,14 @@ fn the_definitions_of_the_cluster_have_its_names() {
 }
 
 #[test]
+fn the_definitions_of_net_have_its_names() {
+    let file = library().join("net.lua");
+    let run = baton().script("definitions.lua").arg(&file).arg("net");
+    run.run().succeeds().quietly().wrote("");
+    baton().arg(file).run().succeeds().quietly().wrote("");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn the_definitions_of_vms_have_their_names() {
     let file = library().join("vm.lua");

@@ -24,7 +24,7 @@ pub(crate) const SHARE: &str = "tools/baton/share";
 
 /// The directory of the definitions, and the pages of the book that are made from them.
 const DEFINITIONS: &str = "editor/lua-language-server/library/baton";
-const REFERENCES: [(&str, &str, &str); 5] = [
+const REFERENCES: [(&str, &str, &str); 6] = [
     (
         "baton.process",
         "process.lua",
@@ -41,6 +41,7 @@ const REFERENCES: [(&str, &str, &str); 5] = [
         "cluster.lua",
         "docs/book/src/reference-cluster.md",
     ),
+    ("baton.net", "net.lua", "docs/book/src/reference-net.md"),
     ("baton.vm", "vm.lua", "docs/book/src/reference-vm.md"),
 ];
 

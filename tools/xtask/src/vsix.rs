@@ -118,6 +118,7 @@ mod checks {
                 "extension/library/baton/cluster.lua",
                 "extension/library/baton/ffi.lua",
                 "extension/library/baton/inspect.lua",
+                "extension/library/baton/net.lua",
                 "extension/library/baton/process.lua",
                 "extension/library/baton/vm.lua",
                 "extension/package.json",

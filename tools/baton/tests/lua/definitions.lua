@@ -180,6 +180,26 @@ if arg[2] == "inspect" then
   }
 end
 
+if arg[2] == "net" then
+  local net = require "baton.net"
+  local bounds = { nodelay = true, max_line = 1, max_all = 1 }
+  local listen_options = { backlog = 1, reuseport = true, limit = 1 }
+  local connect_options, datagram_options = { timeout = 9, tls = false }, { reuseport = true }
+  for name, value in pairs(bounds) do
+    listen_options[name], connect_options[name] = value, value
+  end
+  local listener = assert(net.listen("127.0.0.1:0", listen_options))
+  is_there = {
+    net = keys(net),
+    ListenOptions = keys(listen_options),
+    ConnectOptions = keys(connect_options),
+    DatagramOptions = keys(datagram_options),
+    Listener = keys(methods(listener)),
+    Connection = keys(methods(net.connect(listener:address(), connect_options))),
+    Datagrams = keys(methods(net.udp("127.0.0.1:0", datagram_options))),
+  }
+end
+
 if arg[2] == "cluster" then -- in a simulated run, which needs no server
   local cluster = require "baton.cluster"
   local faults = { delay = 0, loss = 0, duplication = 0, every = 0, lasts = 0 }

@@ -61,7 +61,8 @@ impl Definitions {
                 all.annotate(annotation, &mut pending)
                     .ok_or(wrong("not understood"))?;
             } else if let Some(prose) = line.strip_prefix("---") {
-                pending.meaning.push(prose.trim().to_owned());
+                let prose = prose.strip_prefix(' ').unwrap_or(prose);
+                pending.meaning.push(prose.trim_end().to_owned());
             } else if let Some(remark) = line.strip_prefix("-- ") {
                 all.remarks = format!("{} {remark}", all.remarks).trim().to_owned();
             } else if let Some(definition) = line.strip_prefix("function ") {
