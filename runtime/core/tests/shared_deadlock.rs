@@ -9,7 +9,7 @@ use baton_core::shared::SharedChannel;
 use baton_core::shared::channel::Message;
 use baton_core::vm::{HaltOutcome, Sleeper, Vm, wake_from_outside};
 use baton_sys::clock::Instant;
-use mock_guest::{Life, Process, Running, start};
+use mock_guest::{Block, Life, Process, Running, await_event, start};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -213,8 +213,8 @@ fn a_vm_that_has_not_started_yet_may_act_until_it_is_dropped() {
     assert_eq!(deadlocks.load(Ordering::Relaxed), 1);
 }
 
-/// A VM that ends by itself while it is halted: two threads come to tell of the end, and the second
-/// one is done before the first.
+/// Two threads halt a VM, and the second one is done before the first. The VM's own thread is in a
+/// call, or it could tell of the end before both.
 #[test]
 fn a_vm_may_act_until_its_end_has_been_told() {
     let _alone = alone();
@@ -227,7 +227,9 @@ fn a_vm_may_act_until_its_end_has_been_told() {
         assert_eq!(receive(main, &of_vm), WakeReason::Closed);
         Ok(())
     });
-    let ends = start(|_| {}, |main| sleep(main, 3_600_000));
+    let (block, call) = Block::new();
+    let ends = start(Vm::abandon_calls_at_end, |main| main.foreign(call));
+    await_event("the call has begun", || block.has_begun());
     drop(not_yet);
     let (begun, tells) = std::sync::mpsc::channel::<()>();
     let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
@@ -249,6 +251,7 @@ fn a_vm_may_act_until_its_end_has_been_told() {
     assert_eq!(deadlocks.load(Ordering::Relaxed), 0);
     go_on.send(()).expect("the first one waits");
     assert_eq!(first.join().expect("it has told"), HaltOutcome::Halted);
+    block.end();
     ends.finish();
     waits.finish();
     assert_eq!(deadlocks.load(Ordering::Relaxed), 0);
