@@ -186,6 +186,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         Extent::All => run_all(&mut run, prepared),
     }
     let outcome = run.steps.finish();
+    if outcome.is_ok() {
+        room::remove_scratch();
+    }
     say_what_was_left(extent, &missing, &skipped);
     outcome
 }

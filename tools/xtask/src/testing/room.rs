@@ -1,5 +1,6 @@
 //! The room that builds take on the disk: what a step has built for itself is removed after the
-//! step, and the last lines of a run say how large the build's folder is.
+//! step, and what tests have written after a run without failures. The last lines of a run say how
+//! large the build's folder is.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -51,6 +52,12 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
         .map(|entry| entry.path())
         .collect();
     entries.into_iter()
+}
+
+/// Removes what tests have written and built for themselves: after failures, somebody may want to
+/// look at it.
+pub(super) fn remove_scratch() {
+    workspace::remove(&workspace::target_directory("tmp"));
 }
 
 /// The line about the size of the folder of all build output.
