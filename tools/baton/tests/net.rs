@@ -43,6 +43,12 @@ cases! {
         two_listeners_share_a_port_if_both_ask_for_it,
         a_connection_waits_for_a_full_backlog_of_a_unix_socket,
         datagrams_are_sent_and_received;
+    mod transports from "net/transports.lua":
+        what_is_written_through_a_transport_is_read_through_it,
+        a_handshake_that_fails_says_why,
+        what_was_buffered_before_is_the_transports_to_read,
+        a_connection_in_use_takes_no_transport,
+        reading_past_the_buffer_takes_what_is_buffered_first;
     mod moving from "net/moving.lua":
         a_connection_goes_there_and_back_with_what_was_read,
         an_acceptor_sends_connections_to_another_vm,

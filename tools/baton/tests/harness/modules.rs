@@ -9,6 +9,9 @@ use std::time::SystemTime;
 /// The directory of Lua's headers.
 pub(crate) const INCLUDE: &str = env!("BATON_LUA_INCLUDE");
 
+/// The directory of the guest's headers for modules.
+const OF_GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/lua/include");
+
 /// The directory of the compiled modules, each `name.so`.
 pub(crate) fn dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
@@ -55,7 +58,8 @@ fn build(source: &Path, target: &Path, mut compiler: Command) {
     }
     let fresh = target.join(format!("{stem}.{}.new", std::process::id()));
     compiler
-        .args(["-O2", "-shared", "-fPIC", "-Wall", "-I", INCLUDE, "-o"])
+        .args(["-O2", "-shared", "-fPIC", "-Wall"])
+        .args(["-I", INCLUDE, "-I", OF_GUEST, "-o"])
         .arg(&fresh)
         .arg(source)
         .arg("-pthread");

@@ -107,7 +107,7 @@ end
 function case.large_writes_wait_for_a_slow_reader_and_arrive_whole()
   local client, peer = pair()
   local parts = {}
-  for i = 1, 100 do parts[i] = ("%07d\n"):format(i):rep(5000) end
+  for i = 1, 100 do parts[i] = ("%07d\n"):format(i):rep(20000) end
   local writer = process.spawn(function()
     check.equal(client:write(table.unpack(parts)), true)
     check.equal(client:write(1, " ", 2.5), true)
