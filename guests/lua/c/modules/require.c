@@ -6,6 +6,7 @@
 #include "seam/internals.h"
 #include "modules/modules.h"
 #include "ffi/ffi.h"
+#include "json/json.h"
 #include "process/process.h"
 #include "calls/calls.h"
 #include "state/state.h"
@@ -299,5 +300,9 @@ void baton_lua_open_require(lua_State *L) {
   lua_setfield(L, -2, "baton.ffi");
   lua_pushcfunction(L, baton_lua_open_inspect);
   lua_setfield(L, -2, "baton.inspect");
+  lua_pushcfunction(L, baton_json_open);
+  lua_setfield(L, -2, "baton.json");
+  lua_pushcfunction(L, baton_json_open_safe);
+  lua_setfield(L, -2, "baton.json.safe");
   lua_pop(L, 3);
 }
