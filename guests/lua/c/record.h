@@ -11,6 +11,7 @@
 struct lua_State;
 struct CallInfo;
 struct global_State;
+struct Table;
 struct baton_process;
 struct baton_ending;
 
@@ -242,6 +243,7 @@ struct baton_process {
      instruction; NULL: not known */
   const void *spawn_function;
   int spawn_pc;
+  struct Table *context;        /* data that follows its work (objects/context.c); NULL: none */
   struct baton_debugged *debugged; /* what a debugger does with it (debugger/); NULL: nothing */
   unsigned char traced;         /* a debugger steps it, or wants it to stop */
   unsigned char in_debugger;    /* it runs for a debugger: enum baton_in_debugger */

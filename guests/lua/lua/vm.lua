@@ -16,6 +16,7 @@ local refuse_argument, type_given, raise = internal.refuse, internal.type_given,
 local is_shared, max = internal.is_shared, math.max
 local new_channel, new_words, class = vm.channel, vm.shared, vm.class
 local choose, spawn, current = process.select, process.spawn, process.current
+local get_context, set_context = process.context, process.set_context
 local pack, unpack, traceback = table.pack, table.unpack, debug.traceback
 local xpcall, pcall, error, type, tostring, select = xpcall, pcall, error, type, tostring, select
 local require, pairs, ipairs = require, pairs, ipairs
@@ -154,6 +155,7 @@ end
 
 local function run_call(message)
   local answered = false
+  if message.context then set_context(message.context) end
   local guard <close> = closing(function(err)
     calls[message.key] = nil
     if not answered and not ending_reason then -- else the end of this VM is the answer
@@ -193,6 +195,7 @@ local serve_request = {
 }
 
 local function listen(requests)
+  set_context(nil) -- of the process that makes this VM reachable
   for message in requests:values() do
     serve_request[message.kind](message)
   end
@@ -213,6 +216,7 @@ local function ask(target, message)
   last_call = last_call + 1
   message.key = own_id .. ":" .. last_call
   message.reply = reply
+  message.context = get_context()
   local is_open = false
   local guard <close> = closing(function()
     if is_open then target.requests:send({ kind = "cancel", key = message.key }, 0) end
@@ -350,6 +354,7 @@ local function settings_of(name)
     cpath = package.cpath,
     arg = arg,
     params = params,
+    context = get_context(),
   }
 end
 
@@ -465,6 +470,7 @@ local function live(requests, life, settings, main, ...)
   begin(settings)
   loading = process.event()
   start_listener(requests)
+  if settings.context then set_context(settings.context) end
   local entry = load_main(main)
   loading:set()
   loading = nil

@@ -57,6 +57,21 @@ cases! {
         a_metatable_s_functions_can_be_called_by_hand,
         functions_found_by_getinfo_refuse_foreign_objects,
         a_scope_survives_what_is_done_to_its_table;
+    mod context from "processes/context.lua":
+        there_is_none_at_first,
+        fields_are_set_changed_and_removed,
+        a_program_gets_copies,
+        a_process_inherits_what_its_spawner_has_at_that_time,
+        a_process_of_a_coroutine_inherits_it_too,
+        timeouts_scopes_and_timers_pass_it_on,
+        a_call_with_a_context_sets_it_back,
+        a_coroutine_may_yield_in_a_call_with_a_context,
+        a_kill_in_a_call_with_a_context_closes_it,
+        a_later_process_has_nothing_of_an_earlier_one,
+        collections_keep_it,
+        a_call_of_another_vm_takes_it_along,
+        a_vm_begins_with_that_of_its_spawner,
+        misuse_raises;
     mod finalizers from "processes/finalizers.lua":
         those_that_wait_in_a_generational_collection_do_no_harm,
         those_that_wait_in_an_incremental_collection_do_no_harm,

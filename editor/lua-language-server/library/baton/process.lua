@@ -65,6 +65,32 @@ function process.yield_to(target) end
 ---@return any ... results of f
 function process.critical(f, ...) end
 
+---Returns the context of the calling process: fields that follow its work, such as the number of a
+---request. With a name, returns that field, or nil. Without one, returns a copy of all fields, or
+---nil if there are none.
+---
+---A process begins with the context of the process that spawns it. So do those of timers, timeouts
+---and scopes, calls of other VMs, and VMs. `baton.log` writes the fields into each line.
+---@param name? string
+---@return any
+function process.context(name) end
+
+---Sets fields of the calling process's context, for itself and for what it spawns from now on.
+---Other fields stay. `set_context(name, value)` sets one field, and nil removes it.
+---`set_context(nil)` removes all. A value is a string of at most 1000 bytes, a number or a boolean.
+---A context has at most 16 fields. Processes that have inherited it keep theirs.
+---@param fields table<string, string | number | boolean>?
+---@overload fun(name: string, value: string | number | boolean | nil)
+function process.set_context(fields) end
+
+---Calls `f(...)` with these fields in the context, and sets the context back afterwards, also after
+---an error. Returns the results of `f`.
+---@param fields table<string, string | number | boolean>
+---@param f fun(...): ...
+---@param ... any
+---@return any ... results of f
+function process.with_context(fields, f, ...) end
+
 ---Calls `f(scope)`, waits until all processes spawned by `scope:spawn` have ended, and returns the
 ---results of `f`. If one of the processes fails, the scope kills the others, and the call raises
 ---the error. An error in `f`, or a kill of the caller, kills them all.

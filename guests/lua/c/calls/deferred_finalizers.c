@@ -222,6 +222,7 @@ static int start(lua_State *L) {
   lua_pushliteral(L, DAEMON);
   process = baton_lua_new_process(L, caller->vm, &options);
   if (process == NULL) return lua_error(L);
+  baton_lua_forget_context(process);
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, BATON_UV_NAME);
   baton_lua_set_name(process, DAEMON, sizeof DAEMON - 1);

@@ -86,6 +86,7 @@ static int start(lua_State *L) {
   options.priority = MOST_URGENT;
   process = baton_lua_new_process(L, vm, &options);
   if (process == NULL) return lua_error(L);
+  baton_lua_forget_context(process);
   lua_pushliteral(L, NAME);
   lua_setiuservalue(L, -2, BATON_UV_NAME);
   baton_lua_set_name(process, NAME, sizeof NAME - 1);

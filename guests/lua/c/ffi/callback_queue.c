@@ -165,6 +165,7 @@ static struct baton_process *new_listener(lua_State *L, struct ffi_vm *vm, int i
     lua_pop(L, 1);
     return NULL;
   }
+  baton_lua_forget_context(process);
   lua_setiuservalue(L, -2, BATON_UV_NAME);
   baton_lua_set_name(process, "callbacks", 9);
   lua_pushcfunction(L, listener);

@@ -283,4 +283,5 @@ void baton_lua_open_objects(lua_State *L) {
   baton_lua_open_locks(L);
   baton_lua_open_alarms(L);
   baton_lua_open_select(L);
+  baton_lua_open_context(L);
 }

@@ -78,6 +78,18 @@ int baton_lua_collect_handle(lua_State *L);
 /* Makes the metatable of a kind of handle. `gc` may be NULL. */
 void baton_lua_open_kind(lua_State *L, int kind, const luaL_Reg *methods, lua_CFunction gc);
 
+/* context.c */
+/* Adds process.context and its kin to the module's table on the top of the stack. */
+void baton_lua_open_context(lua_State *L);
+/* text_of_context(kind, f): the text that `f` makes of the fields of the caller's context, or
+   nothing if it has none. `f` is called once for each context and kind, a positive integer. */
+int baton_lua_text_of_context(lua_State *L);
+/* Shows each field, in the order of the names. Numbers and booleans come as texts, which are valid
+   during the call. While the process does not run. */
+typedef void (*baton_field_visitor)(void *context, const char *name, const char *text, size_t size);
+void baton_lua_visit_context(
+    const struct baton_process *process, baton_field_visitor visit, void *context);
+
 /* channels.c */
 void baton_lua_open_channels(lua_State *L);
 /* locks.c */

@@ -81,10 +81,48 @@ const void *baton_lua_program_function(const lua_State *L, int *pc) {
   return ci_func(ci)->p;
 }
 
+/* {======================================================
+** Data that follows the work (objects/context.c)
+**
+** The record has the address. The first slot of the process's Lua thread, which Lua leaves nil at
+** that level, keeps the table alive. In the main state, that slot has the private table, which
+** keeps the table of the main process then.
+** ======================================================= */
+
+static const char main_context;
+
+void baton_lua_set_context(lua_State *L, struct baton_process *process) {
+  struct Table *context;
+  if (process == process->vm->main_process) {
+    lua_pushvalue(L, -1);
+    baton_lua_keep_private(L, &main_context);
+  }
+  baton_lua_enter(L);
+  context = ttistable(s2v(L->top.p - 1)) ? hvalue(s2v(L->top.p - 1)) : NULL;
+  process->context = context;
+  if (process != process->vm->main_process) setobjs2s(L, process->L->stack.p, L->top.p - 1);
+  L->top.p--;
+  baton_lua_leave(L);
+}
+
+/* A new process has the context of the one that spawns it. Threads need no barrier. */
+static void inherit_context(
+    lua_State *L, struct baton_process *process, const struct baton_process *spawner) {
+  process->context = spawner->context;
+  sethvalue2s(L, process->L->stack.p, process->context);
+}
+
+void baton_lua_forget_context(struct baton_process *process) {
+  process->context = NULL;
+  setnilvalue(s2v(process->L->stack.p));
+}
+
+/* }====================================================== */
+
 /*
 ** Notes where a process was spawned. Its handle is on the top of the stack. The place is in the
 ** innermost Lua function of the program on `L`. If there is none, as with a timer's process, the
-** process takes the place of the calling process. Inside the VM.
+** process takes the place of the calling process. Also passes the context on. Inside the VM.
 */
 static void note_spawn_site(lua_State *L, struct baton_process *process) {
   struct baton_process *spawner = baton_lua_running(L);
@@ -98,6 +136,8 @@ static void note_spawn_site(lua_State *L, struct baton_process *process) {
     process->spawn_pc = spawner->spawn_pc;
     setobj(L, kept, &handle_of(spawner)->uv[BATON_UV_SITE - 1].uv);
   }
+  if (l_unlikely(spawner != NULL && spawner->context != NULL))
+    inherit_context(L, process, spawner);
   luaC_barrierback(L, obj2gco(handle_of(process)), kept);
 }
 
@@ -137,6 +177,7 @@ static void end_thread(struct baton_process *process) {
   /* above the message handler */
   const int results = process->outcome == BATON_RETURNED ? (int)(L->top.p - (L->stack.p + 2)) : 0;
   if (process->outcome == BATON_FAILED || results > 1 || !is_reusable(process)) return;
+  if (l_unlikely(process->context != NULL)) baton_lua_forget_context(process);
   if (results == 1) {
     setobj(L, thread_of(process), s2v(L->stack.p + 2));
   } else {

@@ -109,6 +109,12 @@ void baton_lua_push_reason(lua_State *L, struct baton_process *process);
    number. */
 int baton_lua_push_results(lua_State *L, struct baton_process *process);
 
+/* Makes the table on the top of the stack, or nil, the context of the process: data that follows
+   its work (objects/context.c). Pops it. Outside the VM. */
+void baton_lua_set_context(lua_State *L, struct baton_process *process);
+/* A process of the runtime's own that another one has spawned has no context. */
+void baton_lua_forget_context(struct baton_process *process);
+
 /* life.c */
 /* Functions of the folders above that run during a process's life. Installed before there is a
    process. */
