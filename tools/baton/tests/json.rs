@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::{baton, cases};
+use harness::cases;
 
 cases! {
     mod as_lua_cjson from "json/as_lua_cjson.lua":

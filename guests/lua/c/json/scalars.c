@@ -1,8 +1,9 @@
 /*
 ** Text to values: strings, numbers and literals.
 **
-** A string without escapes is copied once, into the value. One with escapes is read twice: first
-** its size is counted, then the value is filled.
+** A string without escapes is copied once, into the value. One with escapes is put together on the
+** C stack if it is short. A long one is read twice: first its size is counted, then the value is
+** filled.
 **
 ** Numbers are those of lua-cjson: with leading zeros, a plus sign, in hexadecimal, infinities and
 ** NaN, unless `decode_invalid_numbers` is off. An integer that Lua's integers do not have is a
@@ -12,6 +13,7 @@
 
 #include "lstring.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -156,13 +158,22 @@ static int read_unicode(const char *at, char *to, int *size) {
 /* Reads the escape at `at`, a backslash, and writes at most four bytes. Returns its length, or 0 if
    it is wrong. */
 static int read_escape(const char *at, char *to, int *size) {
-  static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-  const char *letter;
-  if (at[1] == 'u') return read_unicode(at + 2, to, size);
-  if (at[1] == '\0' || (letter = strchr(letters, at[1])) == NULL) return 0;
-  *to = meant[letter - letters];
   *size = 1;
-  return 2;
+  switch (at[1]) {
+    case '"': case '\\': case '/': *to = at[1]; return 2;
+    case 'n': *to = '\n'; return 2;
+    case 't': *to = '\t'; return 2;
+    case 'r': *to = '\r'; return 2;
+    case 'b': *to = '\b'; return 2;
+    case 'f': *to = '\f'; return 2;
+    case 'u': return read_unicode(at + 2, to, size);
+    default: return 0;
+  }
+}
+
+static int wrong_escape(struct baton_json_reader *r, const char *at) {
+  return baton_json_fault(
+      r, at[1] == 'u' ? "invalid unicode escape code" : "invalid escape code", at);
 }
 
 /* Counts the bytes of a string with escapes, from its first escape on, which is at `at`. Returns
@@ -180,8 +191,7 @@ static const char *count_bytes(struct baton_json_reader *r, const char *at, size
     if (*at == '"') return at;
     length = read_escape(at, bytes, &size);
     if (l_unlikely(length == 0)) {
-      baton_json_fault(
-          r, at[1] == 'u' ? "invalid unicode escape code" : "invalid escape code", at);
+      wrong_escape(r, at);
       return NULL;
     }
     *total += (size_t)size;
@@ -207,24 +217,61 @@ static void fill(struct baton_json_reader *r, const char *at, const char *quote,
   }
 }
 
+#define SHORT 1000 /* bytes of a string that is put together on the C stack */
+
+/* Copies what is plain from `*at` on, which is at most SHORT bytes and 8 that do not count. */
+static char *copy_plain(const struct baton_json_reader *r, const char **at, char *to, char *most) {
+  const char *from = *at;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  while (r->end - from >= 8 && to <= most) {
+    uint64_t word, hits;
+    memcpy(&word, from, 8);
+    memcpy(to, &word, 8);
+    hits = ZEROS(word) | ZEROS(word ^ EACH('"')) | ZEROS(word ^ EACH('\\'));
+    if (hits != 0) {
+      *at = from + (__builtin_ctzll(hits) >> 3);
+      return to + (__builtin_ctzll(hits) >> 3);
+    }
+    from += 8;
+    to += 8;
+  }
+#endif
+  while (to <= most && *from != '"' && *from != '\\' && *from != '\0') *to++ = *from++;
+  *at = from;
+  return to;
+}
+
+/* Reads a string with escapes if it is short. Returns -1 if it is not, and 0 if it is wrong. */
+static int read_short_escaped(struct baton_json_reader *r, const char *begin) {
+  char bytes[SHORT + 16], *to = bytes;
+  const char *at = begin;
+  int size, length;
+  for (;;) {
+    to = copy_plain(r, &at, to, bytes + SHORT);
+    if (to > bytes + SHORT) return -1;
+    if (*at != '\\') break;
+    length = read_escape(at, to, &size);
+    if (l_unlikely(length == 0)) return wrong_escape(r, at);
+    at += length;
+    to += size;
+  }
+  if (l_unlikely(*at == '\0')) return baton_json_fault(r, "unexpected end of string", at);
+  setsvalue2s(r->L, r->L->top.p, luaS_newlstr(r->L, bytes, (size_t)(to - bytes)));
+  r->L->top.p++;
+  r->at = at + 1;
+  return 1;
+}
+
 static int read_escaped(struct baton_json_reader *r, const char *begin, const char *escape) {
   lua_State *L = r->L;
   size_t total = (size_t)(escape - begin);
   const char *quote = count_bytes(r, escape, &total);
-  char few[LUAI_MAXSHORTLEN + 4];
   TString *string;
   if (l_unlikely(quote == NULL)) return 0;
-  if (total <= LUAI_MAXSHORTLEN) {
-    fill(r, begin, quote, few);
-    string = luaS_newlstr(L, few, total);
-    setsvalue2s(L, L->top.p, string);
-    L->top.p++;
-  } else {
-    string = luaS_createlngstrobj(L, total);
-    setsvalue2s(L, L->top.p, string);
-    L->top.p++;
-    fill(r, begin, quote, getlngstr(string));
-  }
+  string = luaS_createlngstrobj(L, total);
+  setsvalue2s(L, L->top.p, string);
+  L->top.p++;
+  fill(r, begin, quote, getlngstr(string));
   r->at = quote + 1;
   return 1;
 }
@@ -233,7 +280,10 @@ int baton_json_read_string(struct baton_json_reader *r) {
   const char *begin = r->at + 1, *end = end_of_plain(r, begin);
   TString *string;
   make_room(r->L);
-  if (*end == '\\') return read_escaped(r, begin, end);
+  if (*end == '\\') {
+    const int is_read = end - begin <= SHORT ? read_short_escaped(r, begin) : -1;
+    return is_read >= 0 ? is_read : read_escaped(r, begin, end);
+  }
   if (l_unlikely(*end == '\0')) return baton_json_fault(r, "unexpected end of string", end);
   string = luaS_newlstr(r->L, begin, (size_t)(end - begin));
   setsvalue2s(r->L, r->L->top.p, string);
@@ -334,9 +384,32 @@ static int take_apart(struct decimal *d, const char *at) {
   return has_digits && at < limit;
 }
 
+/* With 64 bits of a long double, the mantissa and more powers of ten are exact. So the result is
+   right unless it lies in the middle between two doubles, or next to that. Returns 0 then. */
+static int scale_in_64_bits(const struct decimal *d, double *number) {
+#if LDBL_MANT_DIG == 64
+  static const long double powers[] = {1e0L, 1e1L, 1e2L, 1e3L, 1e4L, 1e5L, 1e6L, 1e7L, 1e8L, 1e9L,
+      1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L, 1e22L,
+      1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+  const int most = (int)(sizeof powers / sizeof powers[0]) - 1;
+  long double scaled = (long double)d->mantissa;
+  uint64_t bits;
+  if (d->exponent > most || d->exponent < -most) return 0;
+  scaled = d->exponent < 0 ? scaled / powers[-d->exponent] : scaled * powers[d->exponent];
+  memcpy(&bits, &scaled, sizeof bits);
+  *number = (double)scaled;
+  return (bits & 0x7ff) < 0x3ff || (bits & 0x7ff) > 0x401;
+#else
+  (void)d;
+  (void)number;
+  return 0;
+#endif
+}
+
 static int push_decimal(struct baton_json_reader *r, const struct decimal *d, int negative) {
   static const double powers[EXACT_POWERS] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
       1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  double number;
   if (d->count <= MANTISSA_DIGITS) {
     if (d->is_integer && d->mantissa <= (uint64_t)LUA_MAXINTEGER + (unsigned)negative)
       return push_integer(
@@ -348,6 +421,7 @@ static int push_decimal(struct baton_json_reader *r, const struct decimal *d, in
           d->exponent < 0 ? (double)d->mantissa / powers[-d->exponent]
                           : (double)d->mantissa * powers[d->exponent],
           negative, d->end);
+    if (scale_in_64_bits(d, &number)) return push_float(r, number, negative, d->end);
   }
   return push_float(r, convert(d->digits, NULL), negative, d->end);
 }

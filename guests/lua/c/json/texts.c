@@ -6,6 +6,7 @@
 
 #include "lstring.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -161,35 +162,87 @@ void baton_json_write_integer(struct baton_json_writer *w, lua_Integer number) {
 }
 
 /*
-** Writes what "%.*g" would, if that has at most nine digits after the point and no exponent.
-** Returns NULL otherwise.
+** The digits of a float, as "%.*g" finds them: those of the nearest decimal with so many digits.
 **
-** `digits` / 10^places is the number if the one division, which rounds as it should, gives it. Then
-** it is nearer to the number than any other decimal with at most 15 digits: such decimals are at
-** least 4 times as far from each other as the doubles are.
+** The number times a power of ten is computed in a long double, which has 64 bits at least. Both
+** are exact there, so the product is wrong by half a unit of its last bit at most. Where that could
+** matter, as the product is almost in the middle between two integers, the C library finds the
+** digits.
 */
-static char *put_plain(char *to, double number, int precision) {
-  static const double powers[] = {
-      1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-  const double size = fabs(number);
-  double limit;
-  int places;
-  if (precision > 15) return NULL;
-  limit = powers[precision];
-  if (!(size >= 1e-4 && size < limit)) return NULL;
-  for (places = 0; places <= 9; places++) {
-    const double scaled = size * powers[places];
-    uint64_t digits;
-    if (scaled >= limit - 1) return NULL;
-    digits = (uint64_t)(scaled + 0.5);
-    if ((double)digits / powers[places] != size) continue;
-    if (number < 0) *to++ = '-';
-    to = put_digits(to, digits / (uint64_t)powers[places], 1);
-    if (places == 0) return to;
-    *to++ = '.';
-    return put_digits(to, digits % (uint64_t)powers[places], places);
+#define MOST_POWER 27 /* the largest power of ten that 64 bits have */
+
+static const long double powers[MOST_POWER + 1] = {1e0L, 1e1L, 1e2L, 1e3L, 1e4L, 1e5L, 1e6L, 1e7L,
+    1e8L, 1e9L, 1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L,
+    1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+
+static long double scale(long double number, int power) {
+  return power < 0 ? number / powers[-power] : number * powers[power];
+}
+
+/* Finds `precision` digits of a positive number, and the power of ten that the first one counts.
+   Returns 0 if that is not sure. */
+static uint64_t find_digits(double number, int precision, int *power) {
+  long double scaled;
+  uint64_t digits;
+  int binary;
+  frexp(number, &binary);
+  *power = (int)floor((binary - 1) * 0.30102999566398120); /* of 2; perhaps one too small */
+  if (precision - 1 - *power > MOST_POWER || precision - 1 - *power < -MOST_POWER + 1) return 0;
+  scaled = scale(number, precision - 1 - *power);
+  if (scaled >= powers[precision]) scaled = scale(number, precision - 1 - ++*power);
+  digits = (uint64_t)(int64_t)scaled;
+  scaled -= (long double)(int64_t)digits;
+  if (fabsl(scaled - 0.5L) <= (long double)digits * 0x1p-62L) return 0;
+  if (scaled > 0.5L) digits++;
+  if (digits < (uint64_t)powers[precision]) return digits;
+  ++*power;
+  return digits / 10;
+}
+
+/* Writes a positive number as "%.*g" does, or returns NULL. */
+static char *put_positive(char *to, double number, int precision) {
+  char text[MOST_DIGITS];
+  int power, count = precision, exponent;
+  uint64_t digits = LDBL_MANT_DIG >= 64 ? find_digits(number, precision, &power) : 0;
+  if (digits == 0) return NULL;
+  for (; digits % 10 == 0; digits /= 10) count--;
+  put_digits(text, digits, count);
+  if (power < -4 || power >= precision) {
+    *to++ = text[0];
+    if (count > 1) *to++ = '.';
+    memcpy(to, text + 1, (size_t)count - 1);
+    to += count - 1;
+    exponent = power < 0 ? -power : power;
+    *to++ = 'e';
+    *to++ = power < 0 ? '-' : '+';
+    return put_digits(to, (uint64_t)exponent, 2);
   }
-  return NULL;
+  if (power < 0) {
+    memcpy(to, "0.0000", 6);
+    to += 1 - power;
+    memcpy(to, text, (size_t)count);
+    return to + count;
+  }
+  if (count <= power + 1) {
+    memset(to, '0', (size_t)power + 1);
+    memcpy(to, text, (size_t)count);
+    return to + power + 1;
+  }
+  memcpy(to, text, (size_t)power + 1);
+  to += power + 1;
+  *to++ = '.';
+  memcpy(to, text + power + 1, (size_t)(count - power - 1));
+  return to + (count - power - 1);
+}
+
+static char *put_float(char *to, double number, int precision) {
+  if (signbit(number)) {
+    *to++ = '-';
+    number = -number;
+  }
+  if (number > 0) return put_positive(to, number, precision);
+  *to++ = '0';
+  return to;
 }
 
 /* Has a point in place of the decimal point of the program's locale. Returns the text's end. */
@@ -222,7 +275,7 @@ int baton_json_write_float(struct baton_json_writer *w, lua_Number number) {
   char *end;
   baton_json_reserve(w, MOST_OF_FLOAT);
   if (l_unlikely(!isfinite(number))) return write_invalid(w, number);
-  end = put_plain(w->at, number, precision);
+  end = put_float(w->at, number, precision);
   if (end == NULL) {
     end = w->at + snprintf(w->at, MOST_OF_FLOAT, "%.*g", precision, number);
     end = without_locale(w->at, end);
