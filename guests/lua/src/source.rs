@@ -14,6 +14,7 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
         b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
         b"inspect" => include_str!("../lua/inspect.lua"),
         b"later" => include_str!("../lua/later.lua"),
+        b"log" => include_str!("../lua/log.lua"),
         b"scope" => include_str!("../lua/scope.lua"),
         b"supervise" => include_str!("../lua/supervise.lua"),
         b"vm" => include_str!("../lua/vm.lua"),

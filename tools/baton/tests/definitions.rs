@@ -41,6 +41,16 @@ fn the_definitions_of_inspect_have_its_names() {
 }
 
 #[test]
+fn the_definitions_of_json_and_of_logs_have_their_names() {
+    for module in ["json", "log"] {
+        let file = library().join(format!("{module}.lua"));
+        let run = baton().script("definitions.lua").arg(&file).arg(module);
+        run.run().succeeds().quietly().wrote("");
+        baton().arg(file).run().succeeds().quietly().wrote("");
+    }
+}
+
+#[test]
 fn the_definitions_of_the_cluster_have_its_names() {
     let file = library().join("cluster.lua");
     let run = baton().arg("--simulate").arg("1").script("definitions.lua");

@@ -24,7 +24,7 @@ pub(crate) const SHARE: &str = "tools/baton/share";
 
 /// The directory of the definitions, and the pages of the book that are made from them.
 const DEFINITIONS: &str = "editor/lua-language-server/library/baton";
-const REFERENCES: [(&str, &str, &str); 6] = [
+const REFERENCES: &[(&str, &str, &str)] = &[
     (
         "baton.process",
         "process.lua",
@@ -43,6 +43,12 @@ const REFERENCES: [(&str, &str, &str); 6] = [
     ),
     ("baton.net", "net.lua", "docs/book/src/reference-net.md"),
     ("baton.vm", "vm.lua", "docs/book/src/reference-vm.md"),
+    (
+        "baton.json",
+        "json.lua",
+        "docs/book/src/reference-baton-json.md",
+    ),
+    ("baton.log", "log.lua", "docs/book/src/reference-log.md"),
 ];
 
 /// The C headers, in the order of their page in the book.

@@ -15,6 +15,9 @@
 /* files.c */
 void baton_lua_open_io(lua_State *L);
 
+/* log_files.c. The loader of "baton.log". */
+int baton_lua_open_log(lua_State *L);
+
 /* moving.c */
 /* Called once, before there is a VM. */
 void baton_io_install(void);

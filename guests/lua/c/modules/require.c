@@ -6,6 +6,7 @@
 #include "seam/internals.h"
 #include "modules/modules.h"
 #include "ffi/ffi.h"
+#include "io/io.h"
 #include "json/json.h"
 #include "process/process.h"
 #include "calls/calls.h"
@@ -304,5 +305,7 @@ void baton_lua_open_require(lua_State *L) {
   lua_setfield(L, -2, "baton.json");
   lua_pushcfunction(L, baton_json_open_safe);
   lua_setfield(L, -2, "baton.json.safe");
+  lua_pushcfunction(L, baton_lua_open_log);
+  lua_setfield(L, -2, "baton.log");
   lua_pop(L, 3);
 }

@@ -193,6 +193,18 @@ size_t baton_lua_escape(const char *name, size_t length, char *text, size_t size
 void baton_lua_post_notice(const char *text, size_t size);
 void baton_lua_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void baton_lua_notices_in_child(void);
+/* Where the lines of logs go, which delay no process either: a *sink*, by its number. It stays
+   until the program ends. Number 0 is stderr. */
+#define BATON_MOST_SINKS 100
+/* The sink of a file to append to. Returns -1 and sets errno. */
+int baton_sink_open(const char *path);
+/* Queues a message, which comes out whole. Returns 0 if more than `most` bytes would wait then: it
+   is dropped. */
+int baton_sink_post(int number, const char *text, size_t size, size_t most);
+/* How many were dropped, once there is room again. They are not counted again. */
+size_t baton_sink_take_dropped(int number, size_t most);
+/* Opens the sink's path anew, or another one in its place. Returns errno, or 0. */
+int baton_sink_reopen(int number, const char *path);
 
 /* report.c */
 #define BATON_SITE (LUA_IDSIZE + 16)

@@ -117,6 +117,18 @@ if arg[2] == "ffi" then
   is_there = { ffi = keys((require "baton.ffi")), Cdata = {}, Type = {}, Library = {} }
 end
 
+if arg[2] == "json" then is_there = { json = keys((require "baton.json")) } end
+
+if arg[2] == "log" then
+  local log = require "baton.log"
+  local own, logger = keys(log), log.with {}
+  for name in pairs(logger) do
+    assert(own[name], name)
+    own[name] = nil
+  end
+  is_there = { log = own, Logger = keys(logger), Settings = keys(log.setup()) }
+end
+
 if arg[2] == "inspect" then
   local inspect = require "baton.inspect"
   local allocated = inspect.profile(function()
