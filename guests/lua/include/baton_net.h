@@ -113,7 +113,9 @@ enum baton_net_result baton_net_read(lua_State *L, struct baton_net_connection *
 
 /* Writes all parts, by one system call if the peer keeps up. Changes the array: the parts that are
    left begin where the writing has ended. `written`, unless it is NULL, becomes the number of bytes
-   that were written. After any result but BATON_NET_DONE the stream may end in the middle. */
+   that were written. It is right at each wait as well: in a place that outlives the call, it says
+   what a killed process has written. After any result but BATON_NET_DONE the stream may end in the
+   middle. */
 enum baton_net_result baton_net_write(lua_State *L, struct baton_net_connection *connection,
     struct iovec *parts, int count, size_t *written, uint64_t deadline);
 

@@ -311,13 +311,14 @@ enum baton_net_result baton_net_write(lua_State *L, struct baton_net_connection 
     struct iovec *parts, int count, size_t *written, uint64_t deadline) {
   struct call call;
   enum baton_net_result result;
-  size_t sent = 0;
+  size_t unasked;
+  if (written == NULL) written = &unasked;
+  *written = 0;
   begin(&call, L, connection, BATON_NET_WRITES, deadline);
   advance(&parts, &count, 0); /* leading parts that are empty */
-  result = write_parts(&call, parts, count, &sent);
+  result = write_parts(&call, parts, count, written);
   if (result == BATON_NET_DONE && connection->transport != NULL)
     result = drive(&call, connection->transport->flush);
-  if (written != NULL) *written = sent;
   return end(&call, result);
 }
 
