@@ -100,7 +100,7 @@ fn generate() -> Result<Vec<Generated>, String> {
     shared
         .into_iter()
         .map(Ok)
-        .chain(REFERENCES.map(reference))
+        .chain(REFERENCES.iter().copied().map(reference))
         .chain([headers()])
         .collect()
 }

@@ -7,7 +7,7 @@
 //! | option | for | what |
 //! |---|---|---|
 //! | none | interpreters | `baton.h`, `libbaton.a`, `libbaton.so.0`, two files for pkg-config, and the program `baton-conformance` |
-//! | `--lua` | programs that embed Lua | `baton_lua.h` and Lua's headers, `libbaton-lua.a`, `libbaton-lua.so.0`, two files for pkg-config, and `baton/cluster.so` |
+//! | `--lua` | programs that embed Lua | `baton_lua.h` and Lua's headers, `libbaton-lua.a`, `libbaton-lua.so.0`, two files for pkg-config, `baton/cluster.so` and `baton/web.so` |
 
 use std::fs;
 use std::os::unix::fs::symlink;

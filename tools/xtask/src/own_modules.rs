@@ -16,10 +16,16 @@ pub(crate) struct OwnModule {
 }
 
 /// All modules. `guests/lua/c/program/own_modules.c` has their names, too.
-pub(crate) const ALL: [OwnModule; 1] = [OwnModule {
-    name: "cluster",
-    package: "baton-cluster",
-}];
+pub(crate) const ALL: [OwnModule; 2] = [
+    OwnModule {
+        name: "cluster",
+        package: "baton-cluster",
+    },
+    OwnModule {
+        name: "web",
+        package: "baton-web",
+    },
+];
 
 impl OwnModule {
     /// The file that cargo builds.

@@ -150,7 +150,7 @@ void baton_hosted_start(lua_State *L) {
 ** ======================================================= */
 
 static const char *const starters[] = {"baton.process", "baton.vm", "baton.ffi", "baton.inspect",
-    "baton.cluster", "baton.json", "baton.json.safe", "baton.log", NULL};
+    "baton.cluster", "baton.json", "baton.json.safe", "baton.log", "baton.net", "baton.web", NULL};
 
 /* The loader of a module that needs processes: starts them, and opens it. */
 static int start_and_open(lua_State *L) {

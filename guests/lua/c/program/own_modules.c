@@ -23,7 +23,7 @@
 #include <string.h>
 
 /* What `require` finds here, without "baton.". A module has a row, and is found in no other way. */
-static const char *const names[] = {"cluster", NULL};
+static const char *const names[] = {"cluster", "web", NULL};
 
 #define RECORD "baton_module"
 #define ROOM 8192 /* bytes of a path, or of a message */

@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports, unused_macros)] // each test binary uses its own part
 
 pub(crate) mod between;
+pub(crate) mod certificates;
 pub(crate) mod debugger;
 pub(crate) mod heap;
 pub(crate) mod missing;

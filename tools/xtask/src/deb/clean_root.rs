@@ -103,6 +103,7 @@ impl CleanRoot {
             "/usr/share/fish/vendor_completions.d/baton.fish",
             "/usr/share/baton/lua-language-server/library/baton/process.lua",
             "/usr/lib/baton/cluster.so",
+            "/usr/lib/baton/web.so",
             "/usr/share/doc/baton/book/SUMMARY.md",
             "/usr/share/doc/baton/copyright",
         ] {

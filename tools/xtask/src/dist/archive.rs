@@ -13,8 +13,9 @@ use crate::own_modules;
 use crate::workspace;
 
 /// Files that every archive has. They are not empty.
-pub(crate) const FILES: [&str; 11] = [
+pub(crate) const FILES: [&str; 12] = [
     "lib/baton/cluster.so",
+    "lib/baton/web.so",
     "README",
     "LICENSE-MIT",
     "LICENSE-APACHE",
@@ -84,7 +85,7 @@ fn readme(needs: &str) -> String {
          the files\n\
          named baton, _baton, baton.1 and baton.fish.\n\n\
          It needs {needs}.\n\n\
-         lib/baton                   what `require \"baton.cluster\"` loads\n\
+         lib/baton                   the modules baton.cluster and baton.web\n\
          share/doc/baton/book        the documentation; begin with introduction.md\n\
          share/doc/baton/examples    programs\n\
          share/baton                 definitions for editors with the Lua language server\n\
