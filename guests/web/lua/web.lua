@@ -93,8 +93,8 @@ local KNOWN = {
 }
 local VERIFY = { [false] = 0, optional = 1, [true] = 2 }
 
-local Context = { __name = "TLS context" }
-Context.__index = Context
+local methods = {}
+local Context = { __name = "TLS context", __index = methods }
 
 -- The context of what the engine has made. A copy of a context's fields is as good as the context:
 -- net.connect adds a name to a copy.
@@ -171,7 +171,7 @@ end
 function web.context(options) return make_context(2, 1, "context", options) end
 
 -- Reads all files again, for connections that begin from now on.
-function Context:reload()
+function methods:reload()
   if getmetatable(self) ~= Context then
     refuse(2, 0, ":reload", "TLS context expected, got %s", type(self))
   end

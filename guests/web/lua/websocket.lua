@@ -14,8 +14,8 @@ local TEXT, BINARY, PING = 1, 2, 3 -- kinds of messages
 local FORBIDDEN = { [1004] = true, [1005] = true, [1006] = true, [1015] = true } -- RFC 6455, 7.4
 local TOKEN = "^[%w!#$%%&'*+.^_`|~-]+$" -- RFC 9110, 5.6.2
 
-local Socket = { __name = "websocket" }
-Socket.__index = Socket
+local methods = {}
+local Socket = { __name = "websocket", __index = methods }
 
 -- What programs must not touch: the engine of each socket.
 local engines = setmetatable({}, { __mode = "k" })
@@ -44,13 +44,13 @@ end
 -- -------------------------------------------------------------------------------------------------
 
 -- Waits for the next message. Returns it, and "text" or "binary".
-function Socket:receive(timeout)
+function methods:receive(timeout)
   local own = check_self(self, "receive")
   return engine.receive(own, self.conn, check_timeout(1, "receive", timeout))
 end
 
 -- for data, kind in ws:messages() do
-function Socket:messages()
+function methods:messages()
   local own = check_self(self, "messages")
   return function() return engine.receive(own, self.conn) end
 end
@@ -74,16 +74,16 @@ end
 -- Results are not passed on by tail calls: the levels of errors count this function.
 local function plain(...) return ... end
 
-function Socket:send(text, timeout)
+function methods:send(text, timeout)
   return plain(send(check_self(self, "send"), self, "send", TEXT, text, timeout))
 end
 
-function Socket:send_binary(bytes, timeout)
+function methods:send_binary(bytes, timeout)
   local own = check_self(self, "send_binary")
   return plain(send(own, self, "send_binary", BINARY, bytes, timeout))
 end
 
-function Socket:ping(data, timeout)
+function methods:ping(data, timeout)
   return plain(send(check_self(self, "ping"), self, "ping", PING, data or "", timeout))
 end
 
@@ -97,7 +97,7 @@ local function await_close(own, conn)
 end
 
 -- Closes, and waits some seconds until the peer has. What comes meanwhile is dropped.
-function Socket:close(code, reason)
+function methods:close(code, reason)
   local own = check_self(self, "close")
   code, reason = code or 1000, reason or ""
   if math.type(code) ~= "integer" or code < 1000 or code > 4999 or FORBIDDEN[code] then

@@ -74,6 +74,7 @@ pages! {
     reference_log = "reference-log.md",
     reference_cluster = "reference-cluster.md",
     reference_net = "reference-net.md",
+    reference_web = "reference-web.md",
     reference_vm = "reference-vm.md",
     reference_header = "reference-header.md",
     glossary = "glossary.md",

@@ -99,6 +99,23 @@ fn without_the_file_one_error_says_how_to_install_it() {
 }
 
 #[test]
+fn tls_without_its_file_says_how_to_install_it() {
+    let prefix = directory("without_web");
+    let program = program_in(&prefix.join("bin"));
+    let place = prefix.join("lib/baton/web.so");
+    let code = "local net = require 'baton.net'
+                local listener = net.listen '127.0.0.1:0'
+                net.connect(listener:address(), { tls = true })";
+    let outcome = Run::of(&program).code(code).run();
+    outcome
+        .ends_with(1)
+        .complained("module 'baton.web' is a file of its own, which is not there")
+        .complained("`cargo build --release -p baton-web`")
+        .complained(&format!("no file '{}'", place.display()))
+        .without_panic();
+}
+
+#[test]
 fn without_the_file_in_a_build_one_error_says_how_to_build_it() {
     let target = directory("unbuilt");
     for (profile, command) in [

@@ -60,6 +60,14 @@ fn the_definitions_of_the_cluster_have_its_names() {
 }
 
 #[test]
+fn the_definitions_of_the_web_have_its_names() {
+    let file = library().join("web.lua");
+    let run = baton().script("definitions.lua").arg(&file).arg("web");
+    run.run().succeeds().quietly().wrote("");
+    baton().arg(file).run().succeeds().quietly().wrote("");
+}
+
+#[test]
 fn the_definitions_of_net_have_its_names() {
     let file = library().join("net.lua");
     let run = baton().script("definitions.lua").arg(&file).arg("net");

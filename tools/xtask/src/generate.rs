@@ -42,6 +42,7 @@ const REFERENCES: &[(&str, &str, &str)] = &[
         "docs/book/src/reference-cluster.md",
     ),
     ("baton.net", "net.lua", "docs/book/src/reference-net.md"),
+    ("baton.web", "web.lua", "docs/book/src/reference-web.md"),
     ("baton.vm", "vm.lua", "docs/book/src/reference-vm.md"),
     (
         "baton.json",

@@ -121,6 +121,7 @@ mod checks {
                 "extension/library/baton/net.lua",
                 "extension/library/baton/process.lua",
                 "extension/library/baton/vm.lua",
+                "extension/library/baton/web.lua",
                 "extension/package.json",
                 "extension/readme.md",
             ],

@@ -212,6 +212,32 @@ if arg[2] == "net" then
   }
 end
 
+if arg[2] == "web" then
+  local net, web = require "baton.net", require "baton.web"
+  local limits = { protocols = { "chat" }, max_message = 9, max_frame = 9, timeout = 9 }
+  local listener = assert(net.listen "127.0.0.1:0")
+  local serving = process.spawn(function() return web.accept(listener:accept(), limits) end)
+  local options = { url = "ws://" .. listener:address(), headers = { a = "b" }, tls = true }
+  for name, value in pairs(limits) do options[name] = value end
+  local ws = assert(web.connect(options))
+  local _, accepted = serving:join()
+  local tls = {
+    cert = "x", key = "x", certs = { { cert = "x", key = "x" } }, ca = "x", verify = true,
+    name = "x", alpn = { "x" }, server = true, timeout = 9,
+  }
+  is_there = {
+    web = keys(web),
+    TlsOptions = keys(tls),
+    Context = keys(methods(web.context(tls))),
+    Facts = keys {
+      version = 1, cipher = 1, alpn = 1, name = 1, certificate = 1, resumed = 1,
+    },
+    SocketOptions = keys(limits),
+    ConnectOptions = keys(options),
+    Socket = keys(methods(ws), ws, accepted),
+  }
+end
+
 if arg[2] == "cluster" then -- in a simulated run, which needs no server
   local cluster = require "baton.cluster"
   local faults = { delay = 0, loss = 0, duplication = 0, every = 0, lasts = 0 }
