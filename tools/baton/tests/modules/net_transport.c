@@ -1,7 +1,7 @@
 /*
 ** A transport over connections of baton.net: each byte is xored. It begins with a byte of each side
-** and ends with one, takes little at once, and sends little at once. So each of its functions has to
-** be called again.
+** and ends with one, takes little at once, and sends little at once. So each of its functions has
+** to be called again.
 */
 #include <stdlib.h>
 #include <string.h>
