@@ -1,5 +1,4 @@
--- process.scope([options,] f) and process.timeout(s, f, ...): processes that do not outlive the
--- call that spawned them.
+-- process.scope([options,] f): processes that do not outlive the call that spawned them.
 local process, is_killed, end_process, spawner_of, ending_of, raise, refuse_argument, type_given =
   ...
 
@@ -205,28 +204,4 @@ function process.scope(...)
   end
   if type(options) ~= "function" then refuse(1, "scope", "function or table of options", ...) end
   return run(options)
-end
-
--- The child's results count if it ended in time, or before its kill reached it.
-local function outcome_of_timeout(child, ended_well, ...)
-  if ended_well then return true, ... end
-  if ending_of(child) == "failed" then return end -- leaving the scope raises it
-  return nil, ...
-end
-
-local function run_timeout(seconds, f, ...)
-  local scope <close> = make {}
-  local deadline = deadline_of(seconds)
-  local child = scope:spawn(f, ...)
-  if not has_ended(child, deadline) then child:kill "timeout" end
-  return outcome_of_timeout(child, child:join())
-end
-
-function process.timeout(...)
-  local seconds, f = ...
-  if type(seconds) ~= "number" then refuse(1, "timeout", "number", ...) end
-  if seconds ~= seconds then refuse_argument(2, 1, "timeout", "number expected, got NaN") end
-  if type(f) ~= "function" then refuse(2, "timeout", "function", select(2, ...)) end
-  if seconds <= 0 then return nil, "timeout" end
-  return run_timeout(...)
 end

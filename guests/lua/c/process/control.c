@@ -13,9 +13,9 @@ static int is_dead(const struct baton_process *process) { return process->outcom
 ** Spawning
 ** ======================================================= */
 
-/* Moves f and its arguments, which begin at index `first`, to the process. Leaves only the handle,
-   which is above them. */
-static void pass_call(lua_State *L, struct baton_process *process, int first) {
+/* Moves f and its arguments, which begin at index `first`, to the process. The handle, which is
+   above them, is left at `place`. */
+static void pass_call(lua_State *L, struct baton_process *process, int first, int place) {
   lua_State *to = process->L;
   StkId value, handle;
   baton_lua_enter(L);
@@ -25,8 +25,8 @@ static void pass_call(lua_State *L, struct baton_process *process, int first) {
     setobjs2s(to, to->top.p, value);
     to->top.p++;
   }
-  setobjs2s(L, L->ci->func.p + 1, handle);
-  L->top.p = L->ci->func.p + 2;
+  setobjs2s(L, L->ci->func.p + place, handle);
+  L->top.p = L->ci->func.p + place + 1;
   baton_lua_leave(L);
 }
 
@@ -43,7 +43,19 @@ static struct baton_process *make_process(lua_State *L, struct baton_process *ca
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, BATON_UV_NAME);
   }
-  pass_call(L, process, has_name ? 2 : 1);
+  pass_call(L, process, has_name ? 2 : 1, 1);
+  return process;
+}
+
+struct baton_process *baton_lua_spawn_quiet(lua_State *L, struct baton_process *caller, int first) {
+  struct baton_spawn_options options;
+  struct baton_process *process;
+  memset(&options, 0, sizeof options);
+  options.preemptible = 1;
+  options.quiet = 1;
+  process = baton_lua_new_process(L, caller->vm, &options);
+  if (process == NULL) lua_error(L);
+  pass_call(L, process, first, first);
   return process;
 }
 
@@ -92,8 +104,7 @@ int baton_lua_kill_process(
   return outcome;
 }
 
-/* As a kill, but a process that is being killed already may run its closing methods. */
-static void end_process(lua_State *L, struct baton_process *caller, struct baton_process *process,
+void baton_lua_end_other(lua_State *L, struct baton_process *caller, struct baton_process *process,
     int handle, const char *reason) {
   if (process->killed || is_dead(process)) return;
   lua_pushstring(L, reason);
@@ -104,7 +115,7 @@ static void end_process(lua_State *L, struct baton_process *caller, struct baton
    the program does not wait for that. */
 void baton_lua_end_at_last(lua_State *L, int index) {
   struct baton_process *caller = baton_lua_caller(L), *process = baton_lua_check_process(L, index);
-  end_process(L, caller, process, index, "the program is ending");
+  baton_lua_end_other(L, caller, process, index, "the program is ending");
   /* with more holds it is in a `<close>` method */
   if (!process->awaits_command || process->holds > 1 || is_dead(process)) return;
   baton_lua_enter(L);
@@ -115,7 +126,7 @@ void baton_lua_end_at_last(lua_State *L, int index) {
 
 int baton_lua_end_process(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  end_process(L, caller, baton_lua_check_process(L, 1), 1, luaL_optstring(L, 2, "killed"));
+  baton_lua_end_other(L, caller, baton_lua_check_process(L, 1), 1, luaL_optstring(L, 2, "killed"));
   baton_lua_raise_pending(L, caller);
   return 0;
 }

@@ -86,6 +86,12 @@ int baton_lua_kill_process(
 /* Does the same as process.spawn with the arguments on the stack, but does not switch. Leaves the
    handle in place of the arguments. */
 struct baton_process *baton_lua_spawn(lua_State *L);
+/* Spawns f(...), which are at `first` and above. Nobody is told of an error but who joins. Leaves
+   the handle in their place. */
+struct baton_process *baton_lua_spawn_quiet(lua_State *L, struct baton_process *caller, int first);
+/* As a kill, but a process that is being killed already may run its closing methods. */
+void baton_lua_end_other(lua_State *L, struct baton_process *caller, struct baton_process *process,
+    int handle, const char *reason);
 /* Kills the process that is the first argument, with the second one (a string) as the reason. A
    process that is being killed already is left alone. */
 int baton_lua_end_process(lua_State *L);

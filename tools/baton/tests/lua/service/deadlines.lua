@@ -154,26 +154,26 @@ function case.many_at_once_do_not_mix()
 end
 
 function case.wrong_arguments_of_timeout_are_refused()
-  check.raises("bad argument #1 to 'timeout' %(number expected, got no value%)", process.timeout)
+  check.raises("bad argument #1 to 'baton.process.timeout' %(number expected, got no value%)", process.timeout)
   check.raises(
-    "bad argument #1 to 'timeout' %(number expected, got string%)",
+    "bad argument #1 to 'baton.process.timeout' %(number expected, got string%)",
     process.timeout,
     "1",
     for_ever
   )
   check.raises(
-    "bad argument #1 to 'timeout' %(number expected, got NaN%)",
+    "bad argument #1 to 'baton.process.timeout' %(number expected, got NaN%)",
     process.timeout,
     0 / 0,
     for_ever
   )
   check.raises(
-    "bad argument #2 to 'timeout' %(function expected, got no value%)",
+    "bad argument #2 to 'baton.process.timeout' %(function expected, got no value%)",
     process.timeout,
     1
   )
   check.raises(
-    "bad argument #2 to 'timeout' %(function expected, got nil%)",
+    "bad argument #2 to 'baton.process.timeout' %(function expected, got nil%)",
     process.timeout,
     1,
     nil
