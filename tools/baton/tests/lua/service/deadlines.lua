@@ -154,7 +154,10 @@ function case.many_at_once_do_not_mix()
 end
 
 function case.wrong_arguments_of_timeout_are_refused()
-  check.raises("bad argument #1 to 'baton.process.timeout' %(number expected, got no value%)", process.timeout)
+  check.raises(
+    "bad argument #1 to 'baton.process.timeout' %(number expected, got no value%)",
+    process.timeout
+  )
   check.raises(
     "bad argument #1 to 'baton.process.timeout' %(number expected, got string%)",
     process.timeout,
