@@ -31,6 +31,7 @@ cases! {
         a_name_names_the_processes_of_a_scope,
         a_scope_with_a_timeout_does_not_outlive_its_caller,
         wrong_options_of_a_scope_are_refused,
+        a_function_with_a_deadline_has_the_data_of_its_caller,
         simultaneous_deadlines_kills_and_ends_leave_no_process;
     mod signals from "service/signals.lua":
         names_come_in_the_order_of_arrival,

@@ -109,7 +109,9 @@ function process.scope(f) end
 
 ---Calls `f(...)` in a process of its own, for at most so many seconds. Returns `true, results...`.
 ---If the time is over, it kills the process, waits for its `<close>` variables, and returns
----`nil, "timeout"`. An error in `f` is raised in the caller, with the traceback of the process.
+---`nil, "timeout"`. An error in `f` is raised in the caller: the same value, with the traceback of
+---the process. The process has the priority of the caller, its context, and its `data`: the same
+---table. It costs about 1.3 times what a spawn and a join cost.
 ---@param seconds number
 ---@param f fun(...): ...
 ---@param ... any

@@ -238,6 +238,26 @@ static int push_method(lua_State *L, const TValue *key) {
   return 1;
 }
 
+/* Pushes the data of the process at index 1: a table, made when it is first needed. That of a
+   process of process.timeout is its caller's, whose handle is in its place until then. */
+static void push_data(lua_State *L) {
+  int owner = 1;
+  lua_getiuservalue(L, 1, BATON_UV_DATA);
+  while (lua_type(L, -1) == LUA_TUSERDATA) {
+    owner = lua_gettop(L);
+    lua_getiuservalue(L, owner, BATON_UV_DATA);
+    luaL_checkstack(L, 3, NULL);
+  }
+  if (lua_isnil(L, -1)) {
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, owner, BATON_UV_DATA);
+  }
+  if (owner == 1) return;
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, 1, BATON_UV_DATA);
+}
+
 static int handle_index(lua_State *L) {
   struct baton_process *process = baton_inline_check_sealed(L, 1, BATON_SEALED_PROCESS, "process");
   const char *key;
@@ -252,11 +272,7 @@ static int handle_index(lua_State *L) {
   } else if (strcmp(key, "daemon") == 0) {
     lua_pushboolean(L, process->daemon);
   } else if (strcmp(key, "data") == 0) {
-    if (lua_getiuservalue(L, 1, BATON_UV_DATA) == LUA_TNIL) {
-      lua_newtable(L);
-      lua_pushvalue(L, -1);
-      lua_setiuservalue(L, 1, BATON_UV_DATA);
-    }
+    push_data(L);
   } else {
     lua_pushnil(L);
   }

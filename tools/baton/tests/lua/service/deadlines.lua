@@ -43,6 +43,22 @@ function case.an_endless_loop_is_ended()
   )
 end
 
+-- Whoever uses it first.
+function case.a_function_with_a_deadline_has_the_data_of_its_caller()
+  for _, uses_before in ipairs { true, false } do
+    check.results("joined", { true }, process.spawn(function()
+      local data = uses_before and process.current().data or nil
+      local _, inner = process.timeout(60, function()
+        process.current().data.from_inside = 1
+        return select(2, process.timeout(60, function() return process.current().data end))
+      end)
+      check.equal(process.current().data, inner)
+      check.equal(data or inner, inner)
+      check.equal(inner.from_inside, 1)
+    end):join())
+  end
+end
+
 function case.no_time_is_no_time()
   local ran = false
   for _, seconds in ipairs { 0, -1, -math.huge } do
