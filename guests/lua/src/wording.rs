@@ -25,7 +25,7 @@ pub(crate) const WORDING: Wording = Wording {
     name: write_name,
     call: write_call,
     place: write_place,
-    queue: "a file or a module in use",
+    queue: "a file, a connection or a module in use",
 };
 
 /// How messages name a process: "process 7", or "process 7 'name'". Characters that a terminal

@@ -98,6 +98,19 @@ function net.udp(address, options) end
 ---@return string? why
 function net.tls(connection, options) end
 
+---What goes wrong in the network of a simulated run.
+---@class (exact) baton.net.Faults
+---@field delay? number seconds that something is on its way at most; default 0
+---@field piece? integer bytes that arrive together at most; default: what was written together
+---@field loss? number the chance, from 0 to 1, that a write loses its connection; default 0
+---@field rate? integer bytes per second that a peer takes; default any number
+
+---Says what goes wrong from now on in the network of a simulated run (`baton --simulate`), where
+---connections are in memory. In another run it does nothing.
+---@param faults baton.net.Faults
+---@return boolean is_simulated whether this is a simulated run
+function net.simulated(faults) end
+
 ---What accepts connections. A `<close>` variable closes it.
 ---@class baton.net.Listener
 local Listener = {}

@@ -22,6 +22,10 @@ int baton_lua_look_up_name(lua_State *L, struct baton_process *process, const ch
 /* Called once, before there is a VM. */
 void baton_modules_install(void);
 
+/* Puts the network of a simulated run in the place of the system's, in the loaded module
+   socket.core on the top of the stack. Installed before there is a Lua state. */
+extern __attribute__((visibility("hidden"))) void (*baton_lua_simulate_sockets)(lua_State *L);
+
 /* require.c */
 void baton_lua_keep_loads_of(struct baton_process *survivor);
 void baton_lua_open_require(lua_State *L);

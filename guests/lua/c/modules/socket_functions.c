@@ -384,6 +384,8 @@ static void replace_function(lua_State *L, const char *name, lua_CFunction funct
   lua_settop(L, module);
 }
 
+void (*baton_lua_simulate_sockets)(lua_State *L);
+
 int baton_socket_adapt(lua_State *L, const char *name) {
   size_t i;
   int is_known = 0;
@@ -397,7 +399,10 @@ int baton_socket_adapt(lua_State *L, const char *name) {
     replace_function(L, "select", socket_select);
     replace_function(L, "sleep", socket_sleep);
     replace_function(L, "connect", socket_connect);
-    if (baton_simulated) replace_function(L, "gettime", socket_gettime);
+    if (baton_simulated) {
+      replace_function(L, "gettime", socket_gettime);
+      baton_lua_simulate_sockets(L);
+    }
   }
   return is_known;
 }

@@ -94,9 +94,14 @@ void baton_net_push_address(lua_State *L, const struct baton_net_address *addres
     lua_pushfstring(L, "%s:%d", host, (int)ntohs(address->at.of_4.sin_port));
 }
 
-static int push_of(lua_State *L, int descriptor,
+static int push_of(lua_State *L, const struct baton_net_socket *socket, const char *simulated,
     int (*ask)(int descriptor, struct sockaddr *address, socklen_t *size)) {
   struct baton_net_address address = {.size = sizeof address.at};
+  const int descriptor = socket->descriptor;
+  if (simulated != NULL) {
+    lua_pushstring(L, simulated);
+    return 1;
+  }
   memset(&address.at, 0, sizeof address.at);
   if (descriptor >= 0 && ask(descriptor, &address.at.any, &address.size) == 0) {
     baton_net_push_address(L, &address);
@@ -115,9 +120,19 @@ static int ask_peer(int descriptor, struct sockaddr *address, socklen_t *size) {
   return getpeername(descriptor, address, size);
 }
 
-int baton_net_push_own(lua_State *L, int descriptor) { return push_of(L, descriptor, ask_own); }
+int baton_net_push_own(lua_State *L, const struct baton_net_socket *socket) {
+  const char *simulated = NULL;
+  if (socket->simulated != NULL)
+    simulated = socket->seal == baton_inline_seal(BATON_SEALED_LISTENER)
+        ? baton_port_address(socket->simulated)
+        : baton_link_address(socket->simulated);
+  return push_of(L, socket, simulated, ask_own);
+}
 
-int baton_net_push_peer(lua_State *L, int descriptor) { return push_of(L, descriptor, ask_peer); }
+int baton_net_push_peer(lua_State *L, const struct baton_net_socket *socket) {
+  return push_of(
+      L, socket, socket->simulated != NULL ? baton_link_peer(socket->simulated) : NULL, ask_peer);
+}
 
 int baton_net_refused(lua_State *L, const char *address, int number) {
   lua_pushnil(L);

@@ -151,10 +151,12 @@ static int run(lua_State *L, struct race *race, uint64_t deadline, int *family) 
   }
 }
 
+/* Connects to one of the addresses. Returns 0, or an error number, negative. */
 static int connect_to(lua_State *L, struct baton_process *process,
-    const struct baton_net_address *addresses, int count, uint64_t deadline, int *family) {
+    const struct baton_net_address *addresses, int count,
+    struct baton_net_connection *connection, uint64_t deadline) {
   struct race race;
-  int descriptor;
+  int descriptor, family = AF_UNSPEC, yes = 1;
   memset(&race, 0, sizeof race);
   race.mark.ends = end_race;
   race.process = process;
@@ -164,14 +166,38 @@ static int connect_to(lua_State *L, struct baton_process *process,
   baton_lua_enter(L);
   baton_lua_put_turn(process, &race.mark);
   baton_lua_leave(L);
-  descriptor = run(L, &race, deadline, family);
+  descriptor = run(L, &race, deadline, &family);
   baton_lua_enter(L);
   baton_lua_drop_turn(process);
   baton_lua_leave(L);
-  return descriptor;
+  if (descriptor < 0) return descriptor;
+  baton_net_adopt(L, connection, descriptor, family);
+  if (connection->is_tcp && baton_net_flag(L, 2, "nodelay", 1))
+    (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  return 0;
 }
 
 /* }====================================================== */
+
+/* Connects in the network of a simulated run. Returns 0, or an error number, negative. */
+static int connect_simulated(lua_State *L, struct baton_process *process, const char *text,
+    struct baton_net_connection *connection, uint64_t deadline) {
+  struct baton_link *link;
+  enum baton_net_result result = BATON_NET_DONE;
+  int fault = baton_loopback_connect(text, process->vm, &link);
+  while (fault == EAGAIN) {
+    if (deadline <= baton_now()) return -ETIMEDOUT;
+    baton_net_await_stir(L, process, deadline);
+    fault = baton_loopback_connect(text, process->vm, &link);
+  }
+  if (fault != 0) return -fault;
+  baton_net_adopt_simulated(L, connection, link);
+  while (result == BATON_NET_DONE && !baton_link_is_connected(link))
+    result = baton_net_wait(L, process, &connection->socket, BATON_WANTS_WRITE, 0, deadline);
+  if (result == BATON_NET_DONE) return 0;
+  baton_net_close(L, connection);
+  return -ETIMEDOUT;
+}
 
 /* {======================================================
 ** net.tls, net.connect
@@ -256,29 +282,30 @@ int baton_net_connect(lua_State *L) {
   struct baton_net_place place;
   uint64_t deadline;
   const char *why;
-  int descriptor, family = AF_UNSPEC, count, yes = 1;
+  int result, count = 0;
   lua_settop(L, 2);
   baton_net_check_options(L, 2, options);
   deadline = deadline_of(L);
   baton_net_read_place(L, 1, &place);
-  count = baton_net_find(L, process, &place, 0, deadline, addresses, &why);
-  if (count == 0) {
-    lua_pushnil(L);
-    lua_pushstring(L, why);
-    return 2;
+  if (l_likely(!baton_simulated)) {
+    count = baton_net_find(L, process, &place, 0, deadline, addresses, &why);
+    if (count == 0) {
+      lua_pushnil(L);
+      lua_pushstring(L, why);
+      return 2;
+    }
   }
   connection = baton_net_new_connection(L);
   connection->bounds = baton_net_read_bounds(L, 2);
-  descriptor = connect_to(L, process, addresses, count, deadline, &family);
-  if (descriptor == -ETIMEDOUT) {
+  result = l_likely(!baton_simulated)
+      ? connect_to(L, process, addresses, count, connection, deadline)
+      : connect_simulated(L, process, place.text, connection, deadline);
+  if (result == -ETIMEDOUT) {
     lua_pushnil(L);
     lua_pushliteral(L, "timeout");
     return 2;
   }
-  if (descriptor < 0) return baton_net_refused(L, place.text, -descriptor);
-  baton_net_adopt(L, connection, descriptor, family);
-  if (connection->is_tcp && baton_net_flag(L, 2, "nodelay", 1))
-    (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  if (result < 0) return baton_net_refused(L, place.text, -result);
   return wants_tls(L) ? begin_tls(L, connection, place.host, deadline) : 1;
 }
 

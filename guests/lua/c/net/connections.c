@@ -58,12 +58,24 @@ void *baton_net_new_socket(lua_State *L, int kind) {
   return socket;
 }
 
+static void end_simulated(struct baton_net_socket *socket) {
+  void *simulated = socket->simulated;
+  socket->simulated = NULL;
+  if (socket->seal == baton_inline_seal(BATON_SEALED_LISTENER)) baton_port_close(simulated);
+  else baton_link_close(simulated);
+}
+
 int baton_net_take_descriptor(lua_State *L, struct baton_net_socket *socket) {
   const struct baton_process *process = baton_lua_running(L);
   const int descriptor = socket->descriptor;
   if (l_unlikely(socket->departed != NULL)) baton_departed_drop(&socket->departed->departed);
   socket->departed = NULL;
   socket->descriptor = -1;
+  if (l_unlikely(socket->simulated != NULL)) {
+    end_simulated(socket);
+    baton_net_stir(L);
+    return -1;
+  }
   if (descriptor < 0 || process == NULL) return descriptor; /* of a heap that was halted */
   baton_lua_enter(L);
   baton_descriptor_closes(process->vm->executor, (uint32_t)descriptor);
@@ -107,6 +119,13 @@ void baton_net_adopt(
   connection->socket.descriptor = descriptor;
 }
 
+void baton_net_adopt_simulated(
+    lua_State *L, struct baton_net_connection *connection, struct baton_link *link) {
+  connection->socket.simulated = link;
+  connection->socket.descriptor = baton_loopback_number();
+  baton_net_stir(L);
+}
+
 void baton_net_strip(struct baton_lua_vm *vm, struct baton_net_connection *connection) {
   const struct baton_net_transport *transport = connection->transport;
   baton_net_drop_buffer(vm, &connection->buffer);
@@ -143,7 +162,9 @@ uint64_t baton_net_deadline(const struct baton_net_connection *connection) {
 void baton_net_close(lua_State *L, struct baton_net_connection *connection) {
   const struct baton_process *process = baton_lua_running(L);
   const int descriptor = baton_net_take_descriptor(L, &connection->socket);
+  const int had_place = connection->places != NULL;
   baton_net_strip(process != NULL ? process->vm : NULL, connection);
+  if (l_unlikely(baton_simulated && had_place)) baton_net_stir(L);
   if (descriptor >= 0) close(descriptor);
 }
 

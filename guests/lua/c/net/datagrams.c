@@ -54,6 +54,8 @@ int baton_net_udp(lua_State *L) {
   baton_net_check_options(L, 2, options);
   baton_net_read_place(L, 1, &place);
   luaL_argcheck(L, !place.is_local, 1, "datagrams have an address of the network");
+  if (baton_simulated)
+    return luaL_error(L, "a simulated run has no datagrams (put connections in their place)");
   datagrams = baton_net_new_socket(L, BATON_SEALED_DATAGRAMS);
   lua_insert(L, 3);
   count = baton_net_find(L, process, &place, 1, BATON_NO_DEADLINE, addresses, &why);
@@ -210,7 +212,7 @@ int baton_net_collect_datagrams(lua_State *L) {
 }
 
 static int datagrams_address(lua_State *L) {
-  return baton_net_push_own(L, datagrams_at_1(L)->socket.descriptor);
+  return baton_net_push_own(L, &datagrams_at_1(L)->socket);
 }
 
 const luaL_Reg baton_net_datagram_methods[] = {{"send_to", datagrams_send_to},

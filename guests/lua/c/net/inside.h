@@ -21,6 +21,7 @@
 
 #include "seam/internals.h"
 #include "net/net.h"
+#include "loopback/loopback.h"
 #include "sharing/sharing.h"
 #include "state/checks.h"
 
@@ -38,6 +39,9 @@ struct baton_net_socket {
   int waiting;      /* processes that wait for their turn */
   int waits;        /* processes that wait for the descriptor */
   struct baton_net_departed *departed; /* what vm.move has sent, until the object is closed */
+  /* in a simulated run, a baton_link, or a listener's baton_port. The descriptor is a number that
+     the system does not have */
+  void *simulated;
 };
 
 /* A socket on its way to another VM. `bytes` is the record's, without the head. */
@@ -81,6 +85,7 @@ struct baton_net_connection {
   unsigned char is_drained; /* the last attempt to read has emptied the system's buffer */
   unsigned char is_vain;    /* and nothing has come since: an attempt would find nothing */
   unsigned char has_ended;  /* the peer has ended its half */
+  unsigned char has_moved;  /* bytes, since processes that wait in a simulated run were told */
 };
 
 struct baton_net_listener {
@@ -118,6 +123,10 @@ _Static_assert(sizeof(struct baton_net_held) <= sizeof(struct baton_net_turn), "
    the attempt that would have blocked. */
 enum baton_net_result baton_net_wait(lua_State *L, struct baton_process *process,
     struct baton_net_socket *socket, unsigned wants, uint64_t harvests, uint64_t deadline);
+/* In a simulated run: waits until somebody stirs, or `until`. */
+void baton_net_await_stir(lua_State *L, struct baton_process *process, uint64_t until);
+/* In a simulated run: something has changed, so processes that wait look again. */
+void baton_net_stir(lua_State *L);
 /* Waits until another process has given its turn back, and takes the turn unless it is the calling
    process's already. */
 void baton_net_hold(lua_State *L, struct baton_process *process, struct baton_net_socket *socket,
@@ -184,6 +193,9 @@ struct baton_net_connection *baton_net_new_connection(lua_State *L);
 /* Gives a connection its descriptor. */
 void baton_net_adopt(
     lua_State *L, struct baton_net_connection *connection, int descriptor, int family);
+/* Gives a connection of a simulated run its end. */
+void baton_net_adopt_simulated(
+    lua_State *L, struct baton_net_connection *connection, struct baton_link *link);
 /* Frees what is outside of the heap, apart from the descriptor and the text of its fault. `vm` may
    be NULL. */
 void baton_net_strip(struct baton_lua_vm *vm, struct baton_net_connection *connection);
@@ -230,8 +242,8 @@ int baton_net_find(lua_State *L, struct baton_process *process,
 /* Pushes its text. */
 void baton_net_push_address(lua_State *L, const struct baton_net_address *address);
 /* address() and peer() of a socket's descriptor: the text, or nil and why. */
-int baton_net_push_own(lua_State *L, int descriptor);
-int baton_net_push_peer(lua_State *L, int descriptor);
+int baton_net_push_own(lua_State *L, const struct baton_net_socket *socket);
+int baton_net_push_peer(lua_State *L, const struct baton_net_socket *socket);
 /* Pushes `nil, "address: message", number` for an error of the system. Returns 3. */
 int baton_net_refused(lua_State *L, const char *address, int number);
 

@@ -166,6 +166,19 @@ static int open_one(lua_State *L, struct baton_net_listener *listener,
   return baton_net_refused(L, place->text, -*descriptor);
 }
 
+/* Listens in the network of a simulated run. Returns the number of results if that is refused. */
+static int listen_simulated(lua_State *L, struct baton_net_listener *listener,
+    const struct baton_net_place *place, const struct wishes *wishes) {
+  struct baton_port *port;
+  const int fault = baton_port_open(
+      place->text, wishes->backlog, wishes->reuses_port, baton_inline_caller(L)->vm, &port);
+  if (fault != 0) return baton_net_refused(L, place->text, fault);
+  listener->socket.simulated = port;
+  listener->socket.descriptor = baton_loopback_number();
+  lua_pushvalue(L, 3);
+  return 1;
+}
+
 /* net.listen(address, [options]) */
 int baton_net_listen(lua_State *L) {
   struct baton_net_listener *listener;
@@ -186,6 +199,7 @@ int baton_net_listen(lua_State *L) {
   } else {
     int refused;
     baton_net_read_place(L, 1, &place);
+    if (baton_simulated) return listen_simulated(L, listener, &place, &wishes);
     refused = open_one(L, listener, &place, &wishes, &descriptor);
     if (refused > 0) return refused;
   }
@@ -222,7 +236,7 @@ __attribute__((noinline)) static int accept_one(int listener) {
 static void warn_once(lua_State *L, struct baton_net_listener *listener, int number) {
   if (listener->has_warned) return;
   listener->has_warned = 1;
-  baton_net_push_own(L, listener->socket.descriptor);
+  baton_net_push_own(L, &listener->socket);
   baton_lua_warn("baton.net: %s cannot accept: %s; connections wait until some are closed (raise "
                  "the limit by 'ulimit -n', or lower the option 'limit' of net.listen)",
       lua_isnil(L, -2) ? "a listener" : lua_tostring(L, -1), strerror(number));
@@ -251,9 +265,19 @@ static int is_broken(int number) {
       number == EFAULT;
 }
 
+/* A connection that has arrived: a descriptor, or an error number, negative. In a simulated run,
+   `*link` is the connection. */
+static int take_one(struct baton_net_listener *listener, struct baton_link **link) {
+  if (l_likely(listener->socket.simulated == NULL))
+    return accept_one(listener->socket.descriptor);
+  *link = baton_port_take(listener->socket.simulated);
+  return *link != NULL ? 0 : -EAGAIN;
+}
+
 /* Waits for a connection. Returns its descriptor, or a negative number and the result. */
 static int await_connection(lua_State *L, struct baton_process *process,
-    struct baton_net_listener *listener, uint64_t deadline, enum baton_net_result *result) {
+    struct baton_net_listener *listener, uint64_t deadline, struct baton_link **link,
+    enum baton_net_result *result) {
   int is_over = 0;
   for (;;) {
     uint64_t harvests;
@@ -265,7 +289,7 @@ static int await_connection(lua_State *L, struct baton_process *process,
       return -1;
     }
     harvests = baton_harvests(process->vm->executor);
-    descriptor = accept_one(listener->socket.descriptor);
+    descriptor = take_one(listener, link);
     if (descriptor >= 0) return descriptor;
     if (is_broken(-descriptor)) {
       *result = BATON_NET_FAILED;
@@ -291,8 +315,9 @@ static int listener_accept(lua_State *L) {
   const uint64_t deadline = baton_net_deadline_at(L, 2, BATON_NO_DEADLINE);
   struct baton_process *process = baton_inline_caller(L);
   struct baton_net_connection *connection = baton_net_new_connection(L);
+  struct baton_link *link = NULL;
   enum baton_net_result result;
-  const int descriptor = await_connection(L, process, listener, deadline, &result);
+  const int descriptor = await_connection(L, process, listener, deadline, &link, &result);
   if (descriptor < 0) {
     lua_pushnil(L);
     lua_pushstring(L, result == BATON_NET_TIMED_OUT ? "timeout"
@@ -306,7 +331,8 @@ static int listener_accept(lua_State *L) {
   connection->bounds = listener->bounds;
   connection->places = listener->places;
   baton_net_take_place(connection->places);
-  baton_net_adopt(L, connection, descriptor, listener->family);
+  if (l_unlikely(link != NULL)) baton_net_adopt_simulated(L, connection, link);
+  else baton_net_adopt(L, connection, descriptor, listener->family);
   return 1;
 }
 
@@ -343,7 +369,7 @@ int baton_net_collect_listener(lua_State *L) {
 }
 
 static int listener_address(lua_State *L) {
-  return baton_net_push_own(L, listener_at_1(L)->socket.descriptor);
+  return baton_net_push_own(L, &listener_at_1(L)->socket);
 }
 
 /* }====================================================== */

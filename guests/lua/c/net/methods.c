@@ -191,11 +191,11 @@ static int connection_close(lua_State *L) {
 /* }====================================================== */
 
 static int connection_peer(lua_State *L) {
-  return baton_net_push_peer(L, connection_at_1(L)->socket.descriptor);
+  return baton_net_push_peer(L, &connection_at_1(L)->socket);
 }
 
 static int connection_address(lua_State *L) {
-  return baton_net_push_own(L, connection_at_1(L)->socket.descriptor);
+  return baton_net_push_own(L, &connection_at_1(L)->socket);
 }
 
 /* conn:timeout(seconds or nil) */

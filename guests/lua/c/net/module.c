@@ -3,6 +3,8 @@
 ** of the record: what was read and not taken, the transport, the place below a listener's limit.
 */
 #include "net/inside.h"
+#include "modules/modules.h"
+#include "process/process.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +74,7 @@ static const char *why_not(lua_State *L, int index, struct baton_net_socket **so
   const struct baton_process *process = baton_lua_running(L);
   if (process == NULL) return "the program is ending";
   *socket = baton_net_socket_at(L, index, types[type_at(L, index)].kind);
+  if ((*socket)->simulated != NULL) return "each VM of a simulated run has a network of its own";
   if ((*socket)->departed != NULL) return "it was moved";
   if ((*socket)->descriptor < 0) return "it is closed";
   if ((*socket)->forks == process->vm->forks &&
@@ -159,10 +162,98 @@ static void restore_socket(void *object) {
   baton_departed_returns(&left->departed);
 }
 
-void baton_net_install_kinds(void) {
-  static const struct baton_movable kind = {
-      is_socket, check_socket, take_socket, push_socket, restore_socket};
-  baton_move_register(&kind);
+/* }====================================================== */
+
+/* {======================================================
+** net.simulated
+** ======================================================= */
+
+static lua_Number number_option(lua_State *L, const char *name, lua_Number most) {
+  lua_Number value = 0;
+  lua_getfield(L, 1, name);
+  if (!lua_isnil(L, -1)) {
+    value = luaL_checknumber(L, -1);
+    if (!(value >= 0 && value <= most))
+      luaL_argerror(L, 1,
+          lua_pushfstring(
+              L, "option '%s': number from 0 to %f expected, got %f", name, most, value));
+  }
+  lua_pop(L, 1);
+  return value;
+}
+
+/* When the socket at `index` may be ready next, without an act of another process. */
+static uint64_t ready_at(lua_State *L, int index, int writes) {
+  struct baton_net_connection *connection = baton_net_test(L, index);
+  const struct baton_net_listener *listener = baton_inline_test_sealed(
+      L, index, BATON_SEALED_LISTENER);
+  if (listener != NULL)
+    return listener->socket.simulated == NULL ? 0 : baton_port_next(listener->socket.simulated);
+  if (connection == NULL || connection->socket.simulated == NULL) return 0;
+  if (!writes && (connection->has_ended || baton_net_buffered(&connection->buffer) > 0)) return 0;
+  return baton_link_next(connection->socket.simulated, writes);
+}
+
+/* The first time at which one of the sockets of a list may be ready. */
+static uint64_t first_of(lua_State *L, int list, int writes) {
+  uint64_t first = BATON_NO_DEADLINE;
+  lua_Integer i;
+  for (i = 1; i <= (lua_Integer)lua_rawlen(L, list); i++) {
+    uint64_t at;
+    lua_rawgeti(L, list, i);
+    at = ready_at(L, lua_gettop(L), writes);
+    lua_pop(L, 1);
+    if (at < first) first = at;
+  }
+  return first;
+}
+
+/* await(readers, writers, timeout): waits until one of the sockets is ready. */
+static int await_sockets(lua_State *L) {
+  struct baton_process *process = baton_inline_caller(L);
+  const uint64_t deadline = baton_net_deadline_at(L, 3, BATON_NO_DEADLINE);
+  for (;;) {
+    const uint64_t now = baton_now(), read_at = first_of(L, 1, 0), write_at = first_of(L, 2, 1);
+    uint64_t until = read_at < write_at ? read_at : write_at;
+    if (until <= now || deadline <= now) return 0;
+    if (deadline < until) until = deadline;
+    baton_net_await_stir(L, process, until);
+  }
+}
+
+/* is_ready(socket, writes) */
+static int is_socket_ready(lua_State *L) {
+  lua_pushboolean(L, ready_at(L, 1, lua_toboolean(L, 2)) <= baton_now());
+  return 1;
+}
+
+/* LuaSocket's module is on the top of the stack. */
+static void simulate_sockets(lua_State *L) {
+  const int module = lua_gettop(L);
+  baton_lua_load_part(L, "simulated_sockets", "=simulated_sockets");
+  lua_pushvalue(L, module);
+  luaL_requiref(L, "baton.net", baton_net_open, 0);
+  lua_pushcfunction(L, await_sockets);
+  lua_pushcfunction(L, is_socket_ready);
+  lua_call(L, 4, 0);
+}
+
+/* net.simulated(options): what goes wrong from now on. Returns whether this is a simulated run. */
+static int net_simulated(lua_State *L) {
+  static const struct baton_net_option options[] = {{"delay", BATON_NET_SECONDS},
+      {"loss", BATON_NET_SECONDS}, {"piece", BATON_NET_COUNT}, {"rate", BATON_NET_COUNT},
+      {NULL, BATON_NET_ANY}};
+  struct baton_faults faults;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  baton_net_check_options(L, 1, options);
+  faults.delay = (uint64_t)(number_option(L, "delay", 1e6) * 1e9);
+  faults.loss = number_option(L, "loss", 1);
+  faults.piece = (uint64_t)baton_net_count(L, 1, "piece", 0);
+  faults.rate = (uint64_t)baton_net_count(L, 1, "rate", 0);
+  if (baton_simulated) baton_loopback_set_faults(&faults);
+  lua_pushboolean(L, baton_simulated);
+  return 1;
 }
 
 /* }====================================================== */
@@ -170,9 +261,16 @@ void baton_net_install_kinds(void) {
 int baton_net_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"listen", baton_net_listen},
       {"connect", baton_net_connect}, {"udp", baton_net_udp}, {"tls", baton_net_tls},
-      {NULL, NULL}};
+      {"simulated", net_simulated}, {NULL, NULL}};
   (void)baton_inline_caller(L);
   open_types(L);
   luaL_newlib(L, functions);
   return 1;
+}
+
+void baton_net_install_kinds(void) {
+  static const struct baton_movable kind = {
+      is_socket, check_socket, take_socket, push_socket, restore_socket};
+  baton_move_register(&kind);
+  baton_lua_simulate_sockets = simulate_sockets;
 }

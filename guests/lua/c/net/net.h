@@ -8,7 +8,7 @@
 #include "baton_net.h"
 #include "state/state.h"
 
-/* Called once, before there is a VM. */
+/* Called once, before there is a VM, and before a simulated run begins. */
 void baton_net_install_kinds(void);
 /* Opens the module. */
 int baton_net_open(lua_State *L);

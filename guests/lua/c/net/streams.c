@@ -66,7 +66,10 @@ ssize_t baton_net_plain_read(struct baton_net_connection *connection, void *data
   if (l_unlikely(connection->early.data != NULL) && baton_net_buffered(&connection->early) > 0)
     return read_early(connection, data, size);
   if (connection->is_vain) return BATON_NET_WANTS_READ;
-  got = receive(connection->socket.descriptor, data, size);
+  got = l_likely(connection->socket.simulated == NULL)
+      ? receive(connection->socket.descriptor, data, size)
+      : baton_link_read(connection->socket.simulated, data, size);
+  connection->has_moved |= got > 0;
   connection->is_drained =
       connection->is_tcp && (got > 0 ? (size_t)got < size : would_block(got));
   if (l_likely(got >= 0)) return got;
@@ -77,7 +80,10 @@ ssize_t baton_net_plain_read(struct baton_net_connection *connection, void *data
 
 ssize_t baton_net_plain_write(
     struct baton_net_connection *connection, const struct iovec *parts, int count) {
-  const ssize_t sent = transmit(connection->socket.descriptor, parts, count);
+  const ssize_t sent = l_likely(connection->socket.simulated == NULL)
+      ? transmit(connection->socket.descriptor, parts, count)
+      : baton_link_write(connection->socket.simulated, parts, count);
+  connection->has_moved |= sent > 0 || sent == -ECONNRESET;
   if (l_likely(sent >= 0)) return sent;
   if (would_block(sent)) return BATON_NET_WANTS_WRITE;
   baton_net_set_fault(connection, (int)-sent, NULL);
@@ -120,7 +126,15 @@ static void begin(struct call *call, lua_State *L, struct baton_net_connection *
   if (l_unlikely(baton_net_is_held(&connection->socket, call->process, way))) hold(call);
 }
 
+/* In a simulated run: wakes the processes at the other end if bytes have come or gone. */
+static void stir(struct call *call) {
+  if (l_likely(call->connection->socket.simulated == NULL || !call->connection->has_moved)) return;
+  call->connection->has_moved = 0;
+  baton_net_stir(call->L);
+}
+
 static enum baton_net_result end(struct call *call, enum baton_net_result result) {
+  stir(call);
   if (call->has_held) baton_net_let_go(call->L, &call->held);
   return result;
 }
@@ -131,6 +145,7 @@ static enum baton_net_result await(struct call *call, ssize_t wants) {
   enum baton_net_result result;
   if (wants == BATON_NET_FAULTY) return BATON_NET_FAILED;
   if (call->is_over || call->deadline == 0) return BATON_NET_TIMED_OUT;
+  stir(call);
   hold(call);
   if (call->way == BATON_NET_READS && baton_net_buffered(&connection->buffer) == 0)
     baton_net_drop_buffer(call->process->vm, &connection->buffer);
@@ -346,6 +361,11 @@ enum baton_net_result baton_net_shutdown(
   end(&call, result);
   if (result != BATON_NET_DONE) return result;
   if (connection->socket.descriptor < 0) return BATON_NET_CLOSED;
+  if (l_unlikely(connection->socket.simulated != NULL)) {
+    baton_link_shut_down(connection->socket.simulated);
+    baton_net_stir(L);
+    return BATON_NET_DONE;
+  }
   fault = end_output(connection->socket.descriptor);
   if (fault == 0) return BATON_NET_DONE;
   baton_net_set_fault(connection, fault == ENOTCONN ? EPIPE : fault, NULL);

@@ -22,6 +22,40 @@
 ** Descriptors
 ** ======================================================= */
 
+void baton_net_await_stir(lua_State *L, struct baton_process *process, uint64_t until) {
+  const uint64_t now = baton_now();
+  baton_timeout timeout = until > now ? (baton_timeout)(until - now) : 0;
+  struct baton_wake wake;
+  if (until == BATON_NO_DEADLINE) timeout = BATON_FOREVER;
+  baton_inline_check_may_wait(L, process);
+  baton_lua_enter(L);
+  wake = baton_queue_wait(process->vm->executor, process->vm->object_queue, timeout);
+  baton_lua_leave(L);
+  baton_inline_after_wait(L, process, wake);
+}
+
+void baton_net_stir(lua_State *L) {
+  const struct baton_process *process = baton_lua_running(L);
+  if (process == NULL || process->vm->closing) return;
+  baton_lua_enter(L);
+  baton_queue_wake_all(process->vm->executor, process->vm->object_queue);
+  baton_lua_leave(L);
+}
+
+/* A wait in a simulated run: until the next change that needs no process, or until one stirs. */
+static enum baton_net_result await_simulated(lua_State *L, struct baton_process *process,
+    struct baton_net_socket *socket, unsigned wants, uint64_t deadline) {
+  const int is_port = socket->seal == baton_inline_seal(BATON_SEALED_LISTENER);
+  const uint64_t next = is_port ? baton_port_next(socket->simulated)
+                                : baton_link_next(socket->simulated, wants == BATON_WANTS_WRITE);
+  if (deadline <= baton_now()) return BATON_NET_TIMED_OUT;
+  socket->waits++;
+  baton_net_await_stir(L, process, next < deadline ? next : deadline);
+  socket->waits--;
+  if (socket->descriptor < 0) return BATON_NET_CLOSED;
+  return BATON_NET_DONE;
+}
+
 enum baton_net_result baton_net_wait(lua_State *L, struct baton_process *process,
     struct baton_net_socket *socket, unsigned wants, uint64_t harvests, uint64_t deadline) {
   const struct baton_watch watch = {(uint32_t)socket->descriptor, wants};
@@ -29,8 +63,8 @@ enum baton_net_result baton_net_wait(lua_State *L, struct baton_process *process
   int why;
   if (socket->descriptor < 0) return BATON_NET_CLOSED;
   baton_inline_check_may_wait(L, process);
-  if (l_unlikely(baton_simulated))
-    luaL_error(L, "a simulated run cannot wait for a descriptor of the system");
+  if (l_unlikely(socket->simulated != NULL))
+    return await_simulated(L, process, socket, wants, deadline);
   baton_lua_enter(L);
   socket->waits++;
   why = baton_await_ready(process->vm->executor, &watch, 1, 1, harvests, deadline);
@@ -202,6 +236,13 @@ static void has_waited(struct baton_net_places *places) {
 enum baton_net_result baton_net_await_place(lua_State *L, struct baton_process *process,
     struct baton_net_socket *listener, struct baton_net_places *places, uint64_t deadline) {
   while (places != NULL && !is_free(places, 1)) {
+    if (l_unlikely(listener->simulated != NULL)) { /* its connections stir when they end */
+      if (deadline <= baton_now()) return BATON_NET_TIMED_OUT;
+      baton_net_await_stir(L, process, deadline);
+      has_waited(places);
+      if (listener->descriptor < 0) return BATON_NET_CLOSED;
+      continue;
+    }
     /* nothing urgent comes to a listener: only its end ends the second wait */
     const struct baton_watch watches[2] = {{(uint32_t)places->signal[0], BATON_WANTS_READ},
         {(uint32_t)listener->descriptor, BATON_WANTS_PRIORITY}};

@@ -245,6 +245,8 @@ void baton_lua_free_heap(struct baton_lua_vm *vm);
 /* Whether this is a simulated run. Set before there is a Lua state. */
 extern __attribute__((visibility("hidden"))) int baton_simulated;
 void baton_lua_seed_random(lua_State *L, uint64_t number);
+/* A number for a generator of the run's own, other than those of its VMs. */
+uint64_t baton_lua_simulated_seed(void);
 /* The date of a simulated run, in seconds. */
 lua_Number baton_lua_simulated_date(void);
 

@@ -7,6 +7,7 @@
 **
 ** In a simulated run, each foreign call blocks the VM. No call of the ffi is offloaded or
 ** abandoned. Waiting for a descriptor is refused, since it would become ready at an unknown time.
+** The network is one in memory (loopback/).
 */
 #include "seam/internals.h"
 #include "system.h"
@@ -128,6 +129,8 @@ void baton_lua_seed_random(lua_State *L, uint64_t number) {
   lua_call(L, 1, 0);
   lua_pop(L, 1);
 }
+
+uint64_t baton_lua_simulated_seed(void) { return mix(run_seed + mix(2)); }
 
 /* }====================================================== */
 

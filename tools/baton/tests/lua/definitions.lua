@@ -200,12 +200,15 @@ if arg[2] == "net" then
   for name, value in pairs(bounds) do
     listen_options[name], connect_options[name] = value, value
   end
+  local faults = { delay = 0, piece = 1, loss = 0, rate = 1 }
+  assert(net.simulated(faults) == false)
   local listener = assert(net.listen("127.0.0.1:0", listen_options))
   is_there = {
     net = keys(net),
     ListenOptions = keys(listen_options),
     ConnectOptions = keys(connect_options),
     DatagramOptions = keys(datagram_options),
+    Faults = keys(faults),
     Listener = keys(methods(listener)),
     Connection = keys(methods(net.connect(listener:address(), connect_options))),
     Datagrams = keys(methods(net.udp("127.0.0.1:0", datagram_options))),

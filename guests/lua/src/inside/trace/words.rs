@@ -46,7 +46,7 @@ pub(super) fn of_wait(blocker: Blocker, name: Option<&str>) -> String {
         Blocker::Join(_) => return "waits for the end of another process".to_owned(),
         Blocker::Rest => return "waits for the end of all others".to_owned(),
         Blocker::Select(count) => return format!("waits in a select of {count} cases"),
-        Blocker::Queue(_) => return "waits for a file or a module in use".to_owned(),
+        Blocker::Queue(_) => return "waits for a file, a connection or a module in use".to_owned(),
         Blocker::Descriptor(number) => return format!("waits for descriptor {number}"),
         Blocker::Descriptors(count) => return format!("waits for one of {count} descriptors"),
         Blocker::Thread(_) => return "waits for its native thread".to_owned(),
