@@ -31,6 +31,7 @@ cases! {
         small_pieces_arrive_one_by_one,
         lost_connections_are_lost_at_both_ends,
         limits_backlogs_closes_and_kills_end_waits,
+        a_killed_process_connects_no_longer,
         what_a_simulated_run_has_not_is_refused,
 }
 

@@ -179,11 +179,46 @@ static int connect_to(lua_State *L, struct baton_process *process,
 
 /* }====================================================== */
 
+/* A connection that is being made in a simulated run. The mark ends it after an error. */
+struct attempt {
+  struct baton_turn_mark mark; /* must be first */
+  struct baton_process *process;
+  struct baton_net_connection *connection;
+  int has_succeeded;
+};
+
+/* Inside the VM. */
+static void end_attempt(struct baton_mark *mark) {
+  struct attempt *attempt = (struct attempt *)mark;
+  struct baton_net_socket *socket = &attempt->connection->socket;
+  if (attempt->has_succeeded || socket->simulated == NULL) return;
+  baton_link_close(socket->simulated);
+  socket->simulated = NULL;
+  socket->descriptor = -1;
+  baton_queue_wake_all(attempt->process->vm->executor, attempt->process->vm->object_queue);
+}
+
+/* Waits until the connection is made. Returns whether it is. */
+static int await_simulated(lua_State *L, struct baton_process *process,
+    struct baton_net_connection *connection, uint64_t deadline) {
+  struct attempt attempt = {{{NULL, BATON_MARK_TURN}, end_attempt}, process, connection, 0};
+  enum baton_net_result result = BATON_NET_DONE;
+  baton_lua_enter(L);
+  baton_lua_put_turn(process, &attempt.mark);
+  baton_lua_leave(L);
+  while (result == BATON_NET_DONE && !baton_link_is_connected(connection->socket.simulated))
+    result = baton_net_wait(L, process, &connection->socket, BATON_WANTS_WRITE, 0, deadline);
+  attempt.has_succeeded = result == BATON_NET_DONE;
+  baton_lua_enter(L);
+  baton_lua_drop_turn(process);
+  baton_lua_leave(L);
+  return attempt.has_succeeded;
+}
+
 /* Connects in the network of a simulated run. Returns 0, or an error number, negative. */
 static int connect_simulated(lua_State *L, struct baton_process *process, const char *text,
     struct baton_net_connection *connection, uint64_t deadline) {
   struct baton_link *link;
-  enum baton_net_result result = BATON_NET_DONE;
   int fault = baton_loopback_connect(text, process->vm, &link);
   while (fault == EAGAIN) {
     if (deadline <= baton_now()) return -ETIMEDOUT;
@@ -192,11 +227,7 @@ static int connect_simulated(lua_State *L, struct baton_process *process, const 
   }
   if (fault != 0) return -fault;
   baton_net_adopt_simulated(L, connection, link);
-  while (result == BATON_NET_DONE && !baton_link_is_connected(link))
-    result = baton_net_wait(L, process, &connection->socket, BATON_WANTS_WRITE, 0, deadline);
-  if (result == BATON_NET_DONE) return 0;
-  baton_net_close(L, connection);
-  return -ETIMEDOUT;
+  return await_simulated(L, process, connection, deadline) ? 0 : -ETIMEDOUT;
 }
 
 /* {======================================================

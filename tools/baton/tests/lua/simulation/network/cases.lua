@@ -124,6 +124,17 @@ function case.limits_backlogs_closes_and_kills_end_waits()
   check.results("closed", { true, nil, "closed" }, waiting:join())
 end
 
+function case.a_killed_process_connects_no_longer()
+  net.simulated { delay = 10 }
+  local listener = assert(net.listen "127.0.0.1:80")
+  local connecting = process.spawn(function() return net.connect "127.0.0.1:80" end)
+  check.becomes(connecting, "waiting")
+  connecting:kill()
+  check.equal(connecting:join(), false)
+  local conn = assert(listener:accept(10.1))
+  check.results("read", { nil, "closed" }, conn:read("line", 10.1))
+end
+
 function case.what_a_simulated_run_has_not_is_refused()
   check.raises("a simulated run has no datagrams", net.udp, "127.0.0.1:0")
   local _, peer = pair()
