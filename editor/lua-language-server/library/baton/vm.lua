@@ -83,10 +83,10 @@ function vm.thaw(frozen) end
 ---Wraps an object so that it is moved by the next send. The receiver gets the object itself, and
 ---the sender's is closed. A value that nobody receives comes back; if the sender has it no more, it
 ---is closed. Files keep their position and what is buffered. Sockets of LuaSocket keep their
----timeouts and what was read but not received; the receiving VM loads LuaSocket. These raise an
----error: the standard files, files of `io.popen`, connections of LuaSec, and what a process waits
----for or uses.
----@param object any a buffer, an open file, or a socket
+---timeouts and what was read but not received; the receiving VM loads LuaSocket. Objects of
+---`baton.net` keep all they have. These raise an error: the standard files, files of `io.popen`,
+---connections of LuaSec, and what a process waits for or uses.
+---@param object any a buffer, an open file, a socket, or an object of `baton.net`
 ---@return any moved to be sent, alone or in a table
 ---@nodiscard
 function vm.move(object) end
