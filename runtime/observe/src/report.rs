@@ -8,6 +8,7 @@ pub use overview::{ObjectWaits, Overview, PartnerOfWait, WaitRing};
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The maximal number of frames of one stack that texts show.
@@ -138,6 +139,9 @@ pub struct Process {
     /// Where it was spawned, such as `server.lua:12`; empty if that is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub spawned_at: String,
+    /// The fields of its context, with their values as texts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub context: BTreeMap<String, String>,
     /// Its running time so far, in seconds.
     pub running: f64,
     /// Its processor time so far, in seconds.
@@ -187,6 +191,19 @@ impl Process {
         )
     }
 
+    /// The fields of its context, if it has any.
+    fn write_context(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (name, value)) in self.context.iter().enumerate() {
+            f.write_str(if place == 0 { ", with " } else { " " })?;
+            let is_plain = |c: char| c.is_alphanumeric() || "-_.:/@+".contains(c);
+            match !value.is_empty() && value.chars().all(is_plain) {
+                true => write!(f, "{name}={value}")?,
+                false => write!(f, "{name}={value:?}")?,
+            }
+        }
+        Ok(())
+    }
+
     /// Its state, what it waits for, and since when.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.state)?;
@@ -211,6 +228,7 @@ impl fmt::Display for Process {
         if !self.spawned_at.is_empty() {
             write!(f, " (spawned at {})", self.spawned_at)?;
         }
+        self.write_context(f)?;
         writeln!(f)?;
         if self.stacks.is_empty() {
             return Ok(());
@@ -230,4 +248,33 @@ fn write_stacks(f: &mut fmt::Formatter<'_>, stacks: &[Stack]) -> fmt::Result {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_comes_behind_the_place_of_the_spawn() {
+        let fields = [("user", "ann"), ("note", "two words"), ("empty", "")];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let process = Process {
+            vm: String::new(),
+            id: 7,
+            title: "process 7".to_owned(),
+            state: "runnable".to_owned(),
+            waits: String::new(),
+            object: String::new(),
+            has_moved_on: false,
+            since: None,
+            spawned_at: "a.lua:3".to_owned(),
+            context: fields.into_iter().collect(),
+            running: 0.0,
+            cpu: 0.0,
+            stacks: Vec::new(),
+        };
+        let fields = "with empty=\"\" note=\"two words\" user=ann";
+        let expected = format!("process 7: runnable (spawned at a.lua:3), {fields}\n");
+        assert_eq!(process.to_string(), expected);
+    }
 }

@@ -376,3 +376,26 @@ fn a_library_that_is_being_loaded_keeps_no_observer_waiting() {
     assert!(outcome.stdout.contains("foreign"), "{}", outcome.stdout);
     program.signal_until_it_ends("KILL");
 }
+
+#[test]
+fn stacks_and_profiles_have_the_fields_of_the_context() {
+    inspecting(
+        "process.spawn({ name = 'clerk', daemon = true }, function()
+           process.set_context { tenant = 'acme corp', request = 17 }
+           while true do end
+         end)
+         local function clerk()
+           for _, one in ipairs(inspect.stacks()) do
+             if one.title:find 'clerk' then return one end
+           end
+         end
+         repeat process.sleep(0.001) until clerk().context
+         assert(clerk().context.tenant == 'acme corp' and clerk().context.request == '17')
+         local path = os.getenv 'SCRATCH' .. '/profile.pb.gz'
+         inspect.profile(0.3, { path = path })
+         local texts = io.popen('gzip -dc ' .. path):read 'a'
+         assert(texts:find('acme corp', 1, true) and texts:find 'tenant' and texts:find 'request')",
+    )
+    .succeeds()
+    .quietly();
+}

@@ -173,6 +173,8 @@ pub struct Labels {
     pub holder: String,
     /// The name of the VM.
     pub vm: String,
+    /// Other labels: their names and values.
+    pub context: Vec<(String, String)>,
 }
 
 impl Labels {
@@ -189,6 +191,13 @@ impl Labels {
     #[must_use]
     pub fn in_vm(mut self, name: impl AsRef<[u8]>) -> Self {
         self.vm = text::lossy(name);
+        self
+    }
+
+    /// The same labels, and these.
+    #[must_use]
+    pub fn with_context(mut self, fields: Vec<(String, String)>) -> Self {
+        self.context = fields;
         self
     }
 

@@ -84,6 +84,7 @@ function inspect.stacks() end
 ---@field has_moved_on? boolean true: it has run since the instant of the look, and its stacks are later
 ---@field since? number for how many seconds it has not run
 ---@field spawned_at? string where it was spawned, as FILE:LINE
+---@field context? table<string, string> the fields of its context, with their values as texts
 ---@field running number seconds that it has run
 ---@field cpu number seconds of processor time, in its runs and in calls beside which others run
 ---@field stacks baton.inspect.Frame[][] the coroutines that it is in, the innermost first, and then its own stack; of each the innermost frame first

@@ -58,6 +58,8 @@ struct SentSample {
     vm: String,
     id: u64,
     process: String,
+    #[serde(default)]
+    context: Vec<(String, String)>,
     frames: Vec<report::Frame>,
     #[serde(default)]
     object: String,
@@ -113,7 +115,8 @@ fn add(profile: &mut Profile, sample: SentSample) {
     }
     let labels = Labels::of_process(&sample.process, sample.id)
         .waiting_for(&object, &sample.holder)
-        .in_vm(&sample.vm);
+        .in_vm(&sample.vm)
+        .with_context(sample.context);
     profile.add(stack, sample.value, sample.count, labels);
 }
 

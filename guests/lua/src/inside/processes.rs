@@ -1,7 +1,7 @@
 //! Processes as reports show them.
 
 use super::objects;
-use super::stacks::{self, name_of, number, of_record, spawned_at};
+use super::stacks::{self, context, name_of, number, of_record, spawned_at};
 use crate::wording::WORDING;
 use baton_core::sched::{CensusRow, ProcessId, ThreadNames, describe_row};
 use baton_core::vm::View;
@@ -42,6 +42,7 @@ pub(super) fn process_of(
         has_moved_on: false,
         since: idle.map(|idle| idle.as_secs_f64()),
         spawned_at: spawned_at(record),
+        context: context(record).into_iter().collect(),
         running: used.running.as_secs_f64(),
         cpu: used.cpu.as_secs_f64(),
         stacks: of_record(record, most),

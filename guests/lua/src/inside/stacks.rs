@@ -23,6 +23,9 @@ struct CFrame {
 /// `LUA_IDSIZE`.
 const SOURCE: usize = 60;
 
+type FieldVisitor =
+    unsafe extern "C" fn(context: *mut c_void, name: *const c_char, text: *const u8, size: usize);
+
 type Visitor = unsafe extern "C" fn(context: *mut c_void, frame: *const CFrame);
 
 unsafe extern "C" {
@@ -32,6 +35,7 @@ unsafe extern "C" {
         visit: Visitor,
         context: *mut c_void,
     );
+    fn baton_lua_visit_context(process: *const c_void, visit: FieldVisitor, context: *mut c_void);
     fn baton_lua_spawn_site(
         process: *const c_void,
         text: *mut c_char,
@@ -128,6 +132,36 @@ pub(super) fn spawned_at(record: usize) -> String {
         ))
     };
     site.to_string_lossy().into_owned()
+}
+
+/// The fields of a record's context, by their names, with their values as texts.
+pub(super) fn context(record: usize) -> Vec<(String, String)> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    // SAFETY: a record of a process that does not run now, and what `add_field` expects.
+    unsafe {
+        baton_lua_visit_context(record as *const c_void, add_field, (&raw mut fields).cast())
+    };
+    fields
+}
+
+/// # Safety
+/// `context` is the list of `context`; `name` is a C string, and `text` has `size` bytes.
+unsafe extern "C" fn add_field(
+    context: *mut c_void,
+    name: *const c_char,
+    text: *const u8,
+    size: usize,
+) {
+    // SAFETY: the caller's conditions; `context` does not use the list meanwhile.
+    let (fields, name, text) = unsafe {
+        (
+            &mut *context.cast::<Vec<(String, String)>>(),
+            CStr::from_ptr(name),
+            std::slice::from_raw_parts(text, size),
+        )
+    };
+    let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    fields.push((lossy(name.to_bytes()), lossy(text)));
 }
 
 /// The stacks of a record, each with at most `most` frames.

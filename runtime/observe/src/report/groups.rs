@@ -68,6 +68,7 @@ fn object_of(process: &Process) -> &str {
 ///     has_moved_on: false,
 ///     since: Some(0.5),
 ///     spawned_at: "a.lua:3".into(),
+///     context: Default::default(),
 ///     running: 0.0,
 ///     cpu: 0.0,
 ///     stacks: Vec::new(),

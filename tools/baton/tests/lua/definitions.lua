@@ -168,6 +168,7 @@ if arg[2] == "inspect" then
     HeldPlace = keys(held.held_at[1]),
     Process = keys(
       { waits = true, object = true, has_moved_on = true, since = true, spawned_at = true },
+      { context = true },
       table.unpack(all)
     ),
     Overview = keys(overview),

@@ -178,12 +178,22 @@ impl Builder {
 
     fn labels(&mut self, labels: &Labels) -> Vec<LabelMessage> {
         let mut messages = Vec::new();
-        for (key, text) in [
+        let own = [
             ("process", &labels.process),
             ("object", &labels.object),
             ("holder", &labels.holder),
             ("vm", &labels.vm),
-        ] {
+        ];
+        // A name of ours says what it always says.
+        let is_free = |name: &str| own.iter().all(|(key, _)| *key != name) && name != "process_id";
+        let others = labels
+            .context
+            .iter()
+            .map(|(name, text)| (name.as_str(), text));
+        for (key, text) in own
+            .into_iter()
+            .chain(others.filter(|(name, _)| is_free(name)))
+        {
             if !text.is_empty() {
                 messages.push(LabelMessage {
                     key: self.string(key),
@@ -330,6 +340,20 @@ mod checks {
             ("process_id", "", 7),
         ];
         assert_eq!(labels, expected);
+    }
+
+    #[test]
+    fn fields_of_a_context_are_labels_unless_they_have_a_name_of_ours() {
+        let mut profile = Profile::new(Measure::CpuTime, "a.lua");
+        let stack = profile.stack([]);
+        let fields = [("user", "ann"), ("process", "x"), ("process_id", "1")];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        profile.add(stack, 1, 1, Labels::default().with_context(fields.to_vec()));
+        let message = read_back(&profile);
+        let label = &message.sample[0].label;
+        assert_eq!(label.len(), 1);
+        assert_eq!(text(&message, label[0].key), "user");
+        assert_eq!(text(&message, label[0].str), "ann");
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn place(process: *const c_void) -> Place {
     Place {
         id: stacks::number(record),
         process: stacks::title(record),
+        context: stacks::context(record),
         frames: PackedFrames::of_record(record, MOST_FRAMES),
         ..Place::default()
     }

@@ -223,6 +223,7 @@ fn fill(place: &mut Place, view: &View<'_>, process: ProcessId) -> bool {
     };
     place.id = stacks::number(record);
     stacks::write_title(record, &mut place.process);
+    place.context = stacks::context(record);
     place.frames.add(record, MOST_FRAMES);
     true
 }

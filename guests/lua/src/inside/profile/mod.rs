@@ -98,6 +98,8 @@ struct Place {
     /// Its number and how messages name it; 0 and empty if all processes count as one.
     id: u64,
     process: String,
+    /// The fields of its context, by their names.
+    context: Vec<(String, String)>,
     /// Its frames, the innermost first.
     frames: PackedFrames,
     /// Whether Lua's collector worked for it.
@@ -136,6 +138,7 @@ impl Place {
         const MOST_OF_TITLE: usize = 64;
         self.process.clear();
         self.process.reserve(MOST_OF_TITLE);
+        self.context.clear();
         self.frames.make_room();
         self.collects = false;
         self.object.clear();
@@ -165,6 +168,8 @@ struct Sample<'a> {
     vm: &'a str,
     id: u64,
     process: &'a str,
+    #[serde(skip_serializing_if = "is_empty")]
+    context: &'a [(String, String)],
     frames: &'a [Frame],
     #[serde(skip_serializing_if = "str::is_empty")]
     object: &'a str,
@@ -182,6 +187,10 @@ struct Sample<'a> {
     count: u64,
 }
 
+fn is_empty(fields: &&[(String, String)]) -> bool {
+    fields.is_empty()
+}
+
 impl Sample<'_> {
     fn of<'a>(
         vm: &'a str,
@@ -193,6 +202,7 @@ impl Sample<'_> {
             vm,
             id: place.id,
             process: &place.process,
+            context: &place.context,
             frames,
             object: &place.object,
             holder: &place.holder,

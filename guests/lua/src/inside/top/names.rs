@@ -123,6 +123,7 @@ fn longer(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 mod tests {
     use super::*;
     use baton_observe::report::Process;
+    use std::collections::BTreeMap;
 
     fn row(id: u64, name: &str, state: &str, waits: &str, share: f64) -> Row {
         Row {
@@ -136,6 +137,7 @@ mod tests {
                 has_moved_on: false,
                 since: Some(id as f64),
                 spawned_at: String::new(),
+                context: BTreeMap::new(),
                 running: 2.0,
                 cpu: 1.0,
                 stacks: Vec::new(),
