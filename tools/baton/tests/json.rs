@@ -24,6 +24,7 @@ cases! {
         size_is_bounded_on_request,
         a_long_number_is_refused,
         arrays_are_marked_on_request,
+        null_is_sent_to_other_vms,
         misuse_raises,
         no_text_breaks_it,
         others_run_during_a_large_text,

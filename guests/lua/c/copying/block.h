@@ -42,7 +42,9 @@ enum {
   BATON_USERDATA,     /* new: it is the next of the block's references */
   BATON_GLOBALS,      /* the reader's table of globals */
   BATON_C_FUNCTION,   /* a function of Lua's libraries, which is at the same address in all VMs */
-  BATON_CLOSURE       /* such a function that each VM has for itself; its number, 1 byte */
+  BATON_CLOSURE,      /* such a function that each VM has for itself; its number, 1 byte */
+  BATON_NULL          /* the light userdata NULL, which stands for null in JSON and databases. Not
+                         in what is frozen */
 };
 
 /* An object outside of all heaps that the block refers to. */

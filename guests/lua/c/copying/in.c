@@ -104,6 +104,7 @@ static void get_value(struct baton_reader *r, TValue *value) {
     case BATON_NIL: setnilvalue(value); break;
     case BATON_FALSE: setbfvalue(value); break;
     case BATON_TRUE: setbtvalue(value); break;
+    case BATON_NULL: setpvalue(value, NULL); break;
     case BATON_INTEGER:
       baton_get(r, &value->value_.i, sizeof(lua_Integer));
       settt_(value, LUA_VNUMINT);

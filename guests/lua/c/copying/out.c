@@ -153,6 +153,10 @@ static enum baton_copy_status put_value(
       return BATON_COPIED;
     case LUA_VFALSE: *w->at++ = BATON_FALSE; return BATON_COPIED;
     case LUA_VTRUE: *w->at++ = BATON_TRUE; return BATON_COPIED;
+    case LUA_VLIGHTUSERDATA:
+      if (pvalue(value) != NULL || w->freezes) return refuse(w, value, parent);
+      *w->at++ = BATON_NULL;
+      return BATON_COPIED;
     default:
       if (!ttisnil(value)) return put_part(w, value, parent);
       *w->at++ = BATON_NIL;

@@ -190,6 +190,17 @@ function case.arrays_are_marked_on_request()
   check.equal(json.encode(json.decode '{"list":[]}'), '{"list":{}}')
 end
 
+function case.null_is_sent_to_other_vms()
+  local vm = require "baton.vm"
+  local channel = vm.channel(1)
+  channel:send(json.decode '[null,{"a":null}]')
+  local value = channel:receive()
+  check.equal(value[1], json.null)
+  check.equal(value[2].a, json.null)
+  check.raises("light userdata", channel.send, channel, json.empty_array)
+  check.raises("light userdata", vm.freeze, { json.null })
+end
+
 function case.misuse_raises()
   check.raises("bad argument #1 to 'baton.json.decode' %(expected 1 argument%)", json.decode)
   check.raises("expected 1 argument", safe.decode, "1", 2)
