@@ -370,6 +370,8 @@ static const char help_text[] =
   "                             tables over NATS\n"
   "  require \"baton.ffi\"        calls C libraries, with LuaJIT's interface\n"
   "  require \"baton.inspect\"    the program looks into itself, as commands do\n"
+  "  require \"baton.json\"       JSON, with lua-cjson's interface\n"
+  "  require \"baton.log\"        logs that delay nobody, with the request's fields\n"
   "  A function of Lua's library that blocks (os.execute, io.read), or of a C module\n"
   "  that is known (LuaSocket, ...) or declared, stops only the process that called\n"
   "  it. The program ends when its last process has ended.\n"
