@@ -580,6 +580,7 @@ mod tests {
             has_moved_on: false,
             since: None,
             spawned_at: "bank.lua:3".into(),
+            context: std::collections::BTreeMap::new(),
             running: 0.0,
             cpu: 0.0,
             stacks: Vec::new(),
