@@ -66,6 +66,8 @@ struct engine {
   size_t written;            /* of what leaves, since that was last counted as sent */
   unsigned char is_writing;  /* a process has the turn to write, and may wait */
   unsigned char has_ended;   /* nothing more is received */
+  unsigned char is_asked;    /* the peer was sent a ping, and nothing has come since */
+  uint64_t silence;          /* nanoseconds until the peer is asked; or BATON_NO_DEADLINE */
   int code;                  /* the peer's, if it has closed; else 0 */
 };
 
@@ -88,7 +90,8 @@ static int stop_writing(lua_State *L) {
   return 0;
 }
 
-/* engine(is_server, max_message, max_frame) -> engine */
+/* engine(is_server, max_message, max_frame, keepalive) -> engine. A peer that sends nothing for
+   `keepalive` seconds is sent a ping, and is given up after as many again. */
 static int engine_new(lua_State *L) {
   const int is_server = lua_toboolean(L, 1);
   const size_t message = (size_t)luaL_checkinteger(L, 2), frame = (size_t)luaL_checkinteger(L, 3);
@@ -97,6 +100,8 @@ static int engine_new(lua_State *L) {
   engine = lua_newuserdatauv(L, sizeof *engine, 0);
   memset(engine, 0, sizeof *engine);
   luaL_setmetatable(L, ENGINE);
+  engine->silence = lua_isnoneornil(L, 4) ? BATON_NO_DEADLINE
+                                          : (uint64_t)(luaL_checknumber(L, 4) * 1e9);
   engine->socket = baton_web_socket_new(is_server, message, frame);
   return 1;
 }
@@ -181,6 +186,8 @@ static int shut(lua_State *L) {
   struct baton_net_turn turn;
   enum baton_net_result result;
   int taken;
+  if (deadline == 0 && engine->is_writing) /* whoever writes may wait for long */
+    return baton_net_push_result(L, connection, BATON_NET_TIMED_OUT);
   begin_writing(L, engine, connection, &turn);
   taken = baton_web_socket_close(engine->socket, code, reason);
   result = drain(L, engine, connection, deadline);
@@ -259,12 +266,28 @@ static int finish(lua_State *L, struct engine *engine, struct baton_net_connecti
   return event->kind == CLOSED ? 4 : 2;
 }
 
+/* Waits for more, and asks a peer that is silent whether it is there. */
+static enum baton_net_result fill(lua_State *L, struct engine *engine,
+    struct baton_net_connection *connection, uint64_t deadline) {
+  for (;;) {
+    const uint64_t then = engine->silence == BATON_NO_DEADLINE ? BATON_NO_DEADLINE
+                                                               : baton_now() + engine->silence;
+    const enum baton_net_result result =
+        baton_net_fill(L, connection, 1, then < deadline ? then : deadline);
+    if (result != BATON_NET_TIMED_OUT || deadline <= then || engine->is_asked) return result;
+    engine->is_asked = 1;
+    (void)baton_web_socket_send(engine->socket, PING, (struct web_bytes){"", 0});
+    (void)answer(L, engine, connection, deadline);
+  }
+}
+
 /* Waits for more. Returns BATON_NET_DONE also at the end. */
 static enum baton_net_result take(lua_State *L, struct engine *engine,
     struct baton_net_connection *connection, uint64_t deadline) {
-  const enum baton_net_result result = baton_net_fill(L, connection, 1, deadline);
+  const enum baton_net_result result = fill(L, engine, connection, deadline);
   struct web_bytes bytes = {NULL, 0};
   if (result == BATON_NET_DONE) {
+    engine->is_asked = 0;
     bytes.at = baton_net_view(connection, &bytes.size);
     baton_web_socket_feed(engine->socket, bytes);
     baton_net_consume(connection, bytes.size);
@@ -273,6 +296,15 @@ static enum baton_net_result take(lua_State *L, struct engine *engine,
   if (result != BATON_NET_END) return result;
   baton_web_socket_feed(engine->socket, bytes);
   return BATON_NET_DONE;
+}
+
+/* The peer has not answered a ping. Pushes nil and why. */
+static int give_up(lua_State *L, struct engine *engine, struct baton_net_connection *connection) {
+  engine->has_ended = 1;
+  baton_net_close(L, connection);
+  lua_pushnil(L);
+  lua_pushliteral(L, "the peer does not answer");
+  return 2;
 }
 
 /* receive(engine, connection, timeout) -> data, "text" or "binary"; or nil, why; or nil, "closed",
@@ -306,7 +338,10 @@ static int receive(lua_State *L) {
     result = answer(L, engine, connection, deadline);
     if (result == BATON_NET_DONE && event.kind == NOTHING)
       result = take(L, engine, connection, deadline);
-    if (result != BATON_NET_DONE) results = baton_net_push_result(L, connection, result);
+    if (result == BATON_NET_TIMED_OUT && baton_now() < deadline)
+      results = give_up(L, engine, connection);
+    else if (result != BATON_NET_DONE)
+      results = baton_net_push_result(L, connection, result);
   }
   baton_net_end(L, &turn);
   return results;

@@ -19,6 +19,8 @@ local function is_boolean(value) return type(value) == "boolean" end
 local function is_count(value) return math.type(value) == "integer" and value >= 1 end
 local function is_time(value) return type(value) == "number" and value >= 0 end
 
+local function is_span(value) return type(value) == "number" and value > 0 and value < 1e9 end
+
 local function is_list_of(check)
   return function(value)
     if type(value) ~= "table" then return false end
@@ -46,6 +48,7 @@ core.rules = {
   string = { is_string, "string" },
   text = { is_text, "string" },
   time = { is_time, "number of seconds, not negative," },
+  span = { is_span, "positive number of seconds" },
   count = { is_count, "positive integer" },
   pem = { is_text, "name of a file, or a text in PEM," },
   certificates = { is_list_of(is_certificate), "list of tables { cert =, key = }" },

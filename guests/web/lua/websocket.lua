@@ -36,7 +36,7 @@ local function new(conn, is_server, options, protocol)
   local message = options.max_message or MOST_MESSAGE
   local frame = math.min(options.max_frame or message, message)
   local socket = setmetatable({ conn = conn, protocol = protocol }, Socket)
-  engines[socket] = engine.engine(is_server, message, frame)
+  engines[socket] = engine.engine(is_server, message, frame, options.keepalive)
   return socket
 end
 
@@ -87,16 +87,17 @@ function methods:ping(data, timeout)
   return plain(send(check_self(self, "ping"), self, "ping", PING, data or "", timeout))
 end
 
--- Drops what comes. Returns why nothing more does.
-local function await_close(own, conn)
-  local data, why
-  repeat
-    data, why = engine.receive(own, conn)
-  until data == nil
-  return why
+-- Closes, and drops what comes. Returns whether the peer has closed, or why not.
+local function close(own, conn, code, reason)
+  local done, why = engine.shut(own, conn, code, reason)
+  while done do
+    done, why = engine.receive(own, conn)
+  end
+  return why == "closed", why
 end
 
--- Closes, and waits some seconds until the peer has. What comes meanwhile is dropped.
+-- Closes, and waits some seconds until the peer has. Other processes may have the turn to send or
+-- to receive meanwhile.
 function methods:close(code, reason)
   local own = check_self(self, "close")
   code, reason = code or 1000, reason or ""
@@ -107,17 +108,10 @@ function methods:close(code, reason)
   if type(reason) ~= "string" or #reason > 123 or not utf8.len(reason) then
     refuse(2, 2, ":close", "at most 123 bytes of UTF-8 expected")
   end
-  local done, why = engine.shut(own, self.conn, code, reason, CLOSE_PATIENCE)
-  if done then
-    -- Another process may have the turn to receive.
-    done, why = process.timeout(CLOSE_PATIENCE, await_close, own, self.conn)
-    if done then
-      done, why = why == "closed", why
-    end
-  end
+  local ended, done, why = process.timeout(CLOSE_PATIENCE, close, own, self.conn, code, reason)
   self.conn:close()
-  if done then return true end
-  return nil, why
+  if done == true then return true end
+  return nil, ended and why or "timeout"
 end
 
 -- Leaves, without waiting for the peer.
@@ -135,6 +129,7 @@ local LIMITS = {
   protocols = rules.protocols,
   max_message = rules.count,
   max_frame = rules.count,
+  keepalive = rules.span,
   timeout = rules.time,
 }
 
@@ -155,8 +150,8 @@ local function choose(offered, ours)
   end
 end
 
--- What a server answers to a request: the fields of its head for the status 101, and the protocol
--- chosen; or nil, a status and why. `headers` has the fields by names in small letters.
+-- What a server answers to a request: the fields of its head for the status 101; or nil, a status
+-- and why. `headers` has the fields by names in small letters.
 local function answer_to(method, headers, options)
   local key = headers["sec-websocket-key"]
   if method ~= "GET" then return nil, 405, "a WebSocket begins with GET" end
@@ -170,14 +165,24 @@ local function answer_to(method, headers, options)
   if not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
     return nil, 400, "Sec-WebSocket-Key: 16 bytes in base 64 expected"
   end
-  local protocol = choose(headers["sec-websocket-protocol"], options.protocols)
   return {
     ["upgrade"] = "websocket",
     ["connection"] = "Upgrade",
     ["sec-websocket-accept"] = engine.accept(key),
-    ["sec-websocket-protocol"] = protocol,
-  },
-    protocol
+    ["sec-websocket-protocol"] = choose(headers["sec-websocket-protocol"], options.protocols),
+  }
+end
+
+-- For baton.http, and whoever else reads requests.
+function web.upgrade(method, headers, options)
+  options = core.check_options(2, 3, "upgrade", options or {}, LIMITS)
+  return answer_to(method, headers, options)
+end
+
+-- The server's side of a connection, once the answer has been written.
+function web.socket(conn, answer, options)
+  options = core.check_options(2, 3, "socket", options or {}, LIMITS)
+  return new(conn, true, options, answer["sec-websocket-protocol"])
 end
 
 -- The first line of a head, and its fields by names in small letters; or nil.

@@ -57,6 +57,7 @@ cases! {
     bytes_may_come_one_by_one,
     an_end_that_the_peer_has_not_announced_is_no_end,
     an_end_that_the_peer_announces_is_one,
+    a_connection_with_tls_moves_to_another_vm,
     a_byte_that_was_changed_on_its_way_is_told,
     a_renegotiation_is_refused,
     an_old_version_is_refused,

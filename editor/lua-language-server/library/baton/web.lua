@@ -106,6 +106,7 @@ function web.facts(connection) end
 ---@field protocols? string[] protocols of ours, the preferred one first
 ---@field max_message? integer the largest message that is received; default 1 MiB
 ---@field max_frame? integer the largest frame; default `max_message`
+---@field keepalive? number a peer that is silent for so many seconds is sent a ping, and given up after as many again, while a process receives
 ---@field timeout? number seconds for the upgrade; default 10
 
 ---Options of `web.connect`.
@@ -114,6 +115,7 @@ function web.facts(connection) end
 ---@field protocols? string[] protocols that the server may choose from
 ---@field max_message? integer bytes of the largest message that is received; default 1 MiB
 ---@field max_frame? integer bytes of the largest frame; default `max_message`
+---@field keepalive? number a peer that is silent for so many seconds is sent a ping, and given up after as many again, while a process receives
 ---@field timeout? number seconds for the connection and the upgrade; default 10
 ---@field headers? table<string, string> more fields of the request
 ---@field tls? true | baton.web.TlsOptions | baton.web.Context for wss
@@ -134,6 +136,23 @@ function web.connect(options) end
 ---@return baton.web.Socket? ws
 ---@return string? why
 function web.accept(connection, options) end
+
+---What a server answers to a request that it has read itself: the fields of the head for the status
+---101. Or nil, another status, and why.
+---@param method string
+---@param headers table<string, string> by names in small letters
+---@param options? baton.web.SocketOptions
+---@return table<string, string>? answer
+---@return integer? status
+---@return string? why
+function web.upgrade(method, headers, options) end
+
+---The server's side of a connection to which such an answer has been written.
+---@param connection baton.net.Connection
+---@param answer table<string, string> what `web.upgrade` has returned
+---@param options? baton.web.SocketOptions the same
+---@return baton.web.Socket ws
+function web.socket(connection, answer, options) end
 
 ---One side of a WebSocket. A `<close>` variable closes it without waiting for the peer.
 ---@class baton.web.Socket

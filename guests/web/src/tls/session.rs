@@ -206,3 +206,67 @@ impl Session {
         self.facts.insert(facts)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::context::{Options, Verify};
+
+    fn client() -> Session {
+        let options = Options {
+            verify: Verify::Never,
+            ..Options::default()
+        };
+        Session::connect(&Context::new(options), "localhost").expect("a session")
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused() {
+        let context = Context::new(Options::default());
+        let said = Session::connect(&context, "not a name").expect_err("no name");
+        assert!(said.contains("'not a name' is no name of a host"), "{said}");
+    }
+
+    #[test]
+    fn a_failure_stays_and_the_peer_is_told() {
+        let mut session = client();
+        let mut sent = Vec::new();
+        session.flush(&mut sent).expect("a vector takes all");
+        let said = session.feed(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        let said = said.expect_err("it is no TLS");
+        assert!(said.starts_with("what came is not TLS"), "{said}");
+        assert!(session.has_output());
+        assert_eq!(session.feed(b"more"), Err(said.clone()));
+        assert_eq!(session.read(&mut [0; 9]), Err(said.clone()));
+        assert_eq!(session.write(b"hello"), Err(said));
+    }
+
+    /// Records with random contents never panic, and end the handshake.
+    #[test]
+    fn any_bytes_are_read_without_a_panic() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for round in 0..2_000 {
+            let mut session = client();
+            let size = (random() % 300) as u8;
+            let kind = 20 + (random() % 5) as u8;
+            let mut bytes = vec![kind, 3, 3, 0, size];
+            // Half of them begin as a server's first message does.
+            if round % 2 == 0 {
+                bytes.extend([2, 0, 0, size.saturating_sub(4), 3, 3]);
+            }
+            while bytes.len() < usize::from(size) + 5 {
+                bytes.extend(random().to_le_bytes());
+            }
+            let _ = session.feed(&bytes);
+            let _ = session.feed(&bytes);
+            let _ = session.feed(&[]);
+            assert!(session.is_handshaking() && !session.failure().is_empty());
+        }
+    }
+}

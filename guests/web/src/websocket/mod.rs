@@ -272,6 +272,40 @@ mod tests {
         assert_eq!(server.leaving().len(), server.pending());
     }
 
+    /// Random frames, half of them with small lengths, never panic, and what is kept is bounded.
+    #[test]
+    fn any_bytes_are_read_without_a_panic() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for _ in 0..20_000 {
+            let (mut server, _) = pair();
+            for _ in 0..random() % 8 {
+                let mut bytes = random().to_le_bytes().to_vec();
+                bytes[0] &= 0x8f;
+                bytes[1] = 0x80 | (bytes[1] % 130);
+                bytes.resize((random() % 200) as usize + 1, 0x41);
+                server.feed(&bytes);
+                for _ in 0..100 {
+                    let event = server.next();
+                    if matches!(event, Event::Nothing | Event::CutOff) {
+                        break;
+                    }
+                    let size = match event {
+                        Event::Text(text) => text.len(),
+                        Event::Binary(bytes) => bytes.len(),
+                        _ => 0,
+                    };
+                    assert!(size <= LIMITS.message);
+                }
+            }
+        }
+    }
+
     #[test]
     fn an_end_without_a_close_is_told_from_a_close() {
         let (mut server, _) = pair();

@@ -218,7 +218,9 @@ end
 
 if arg[2] == "web" then
   local net, web = require "baton.net", require "baton.web"
-  local limits = { protocols = { "chat" }, max_message = 9, max_frame = 9, timeout = 9 }
+  local limits = {
+    protocols = { "chat" }, max_message = 9, max_frame = 9, timeout = 9, keepalive = 9,
+  }
   local listener = assert(net.listen "127.0.0.1:0")
   local serving = process.spawn(function() return web.accept(listener:accept(), limits) end)
   local options = { url = "ws://" .. listener:address(), headers = { a = "b" }, tls = true }

@@ -444,6 +444,29 @@ function case.an_end_that_the_peer_announces_is_one()
   local conn <close> = assert(client(listener))
   check.equal(conn:read "all", "all")
   check.results("the server", { true, true }, serving:join())
+  listener, serving = server(pair "localhost", function(other) return other:write "all" end)
+  local second <close> = assert(client(listener))
+  check.equal(second:read "all", "all", "after a close")
+  serving:join()
+end
+
+function case.a_connection_with_tls_moves_to_another_vm()
+  local vm = require "baton.vm"
+  local listener, serving = server(pair "localhost", function(conn)
+    assert(conn:write "from here\n")
+    local w = vm.spawn(function(other)
+      local line = other:read "line"
+      other:write("there: ", line, "\n")
+      other:close()
+    end, vm.move(conn))
+    return w:join()
+  end)
+  local conn <close> = assert(client(listener))
+  check.equal(conn:read "line", "from here")
+  assert(conn:write "hello\n")
+  check.equal(conn:read "line", "there: hello")
+  check.equal(conn:read "line", nil)
+  check.equal((select(2, serving:join())), true)
 end
 
 function case.a_byte_that_was_changed_on_its_way_is_told()

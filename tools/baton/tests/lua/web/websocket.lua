@@ -157,6 +157,65 @@ function case.a_receive_ends_by_its_timeout_and_goes_on()
   ws:close()
 end
 
+function case.a_silent_peer_is_asked_and_given_up()
+  local listener, serving = server(ended, { keepalive = 0.02 })
+  local conn = raw(listener)
+  check.results("the ping", { PING, "" }, read_frame(conn))
+  check.equal(conn:read "all", "")
+  local _, why = serving:join()
+  check.equal(why, "the peer does not answer")
+end
+
+function case.a_peer_that_answers_pings_is_not_given_up()
+  local listener, serving = server(echo)
+  local ws = assert(web.connect { url = url_of(listener), keepalive = 0.2 })
+  check.results("no message", { nil, "timeout", n = 2 }, ws:receive(0.5))
+  check.results("close", { true }, ws:close())
+  check.results("the server", { true, "done" }, serving:join())
+end
+
+function case.a_request_that_was_read_elsewhere_is_upgraded()
+  local listener = assert(net.listen "127.0.0.1:0")
+  local serving = process.spawn(function()
+    local conn = assert(listener:accept())
+    local method, headers = conn:read("line"):match "%u+", {}
+    for line in conn:lines() do
+      local name, value = line:match "^(.-): (.*)$"
+      if not name then break end
+      headers[name:lower()] = value
+    end
+    local options = { protocols = { "chat" } }
+    local answer = assert(web.upgrade(method, headers, options))
+    conn:write "HTTP/1.1 101 Switching Protocols\r\n"
+    for name, value in pairs(answer) do conn:write(name, ": ", value, "\r\n") end
+    conn:write "\r\n"
+    return echo(web.socket(conn, answer, options))
+  end)
+  local ws = assert(web.connect { url = url_of(listener), protocols = { "chat" } })
+  check.equal(ws.protocol, "chat")
+  ws:send "hello"
+  check.results("the echo", { "hello", "text" }, ws:receive())
+  ws:close()
+  check.results("the server", { true, "done" }, serving:join())
+  check.equal(select(2, web.upgrade("PUT", {})), 405)
+end
+
+function case.a_variable_that_goes_closes_without_a_wait()
+  local listener, serving = server(function(ws)
+    local sender = process.spawn({ quiet = true }, function()
+      while ws:send(("x"):rep(100000)) do end
+      return "ended"
+    end)
+    check.becomes(sender, "waiting") -- the peer does not read
+    do
+      local gone <close> = ws
+    end
+    return select(2, sender:join())
+  end)
+  local conn <close> = raw(listener)
+  check.results("the server", { true, "ended" }, serving:join())
+end
+
 function case.a_close_is_answered_while_another_process_receives()
   local may_answer = process.event()
   local listener, serving = server(function(ws)
