@@ -32,7 +32,9 @@ void baton_web_session_free(struct tls_session *session);
 int baton_web_session_feed(struct tls_session *session, struct web_bytes bytes);
 /* Returns a number of bytes, or an enum session_found. */
 ssize_t baton_web_session_read(struct tls_session *session, void *room, size_t size);
-ssize_t baton_web_session_write(struct tls_session *session, struct web_bytes bytes);
+/* Encrypts as many bytes of the parts as there is room for, in as few records as possible. */
+ssize_t baton_web_session_write(
+    struct tls_session *session, const struct iovec *parts, int count);
 void baton_web_session_finish(struct tls_session *session);
 int baton_web_session_has_output(const struct tls_session *session);
 int baton_web_session_is_handshaking(const struct tls_session *session);
@@ -134,25 +136,14 @@ static ssize_t transport_read(
 
 static ssize_t transport_write(void *state, struct baton_net_connection *connection,
     const struct iovec *parts, int count) {
-  ssize_t all = 0;
-  int i;
-  for (i = 0; i < count; i++) {
-    size_t begin = 0;
-    while (begin < parts[i].iov_len) {
-      const struct web_bytes rest = {
-          (const char *)parts[i].iov_base + begin, parts[i].iov_len - begin};
-      const ssize_t taken = baton_web_session_write(state, rest);
-      ssize_t done = 0;
-      if (taken < 0) return all > 0 ? all : fail(state, connection);
-      begin += (size_t)taken;
-      all += taken;
-      /* There is room for 64 KiB. If all is taken, one flush sends it. */
-      if (taken < (ssize_t)rest.size) done = flush(state, connection);
-      if (done != 0) return all > 0 ? all : done;
-    }
+  for (;;) {
+    const ssize_t taken = baton_web_session_write(state, parts, count);
+    ssize_t done;
+    if (taken < 0) return fail(state, connection);
+    done = flush(state, connection);
+    if (taken > 0) return taken; /* what is not sent yet, `flush` sends */
+    if (done != 0) return done;
   }
-  (void)flush(state, connection); /* the rest is sent by `flush` */
-  return all;
 }
 
 static ssize_t transport_shutdown(void *state, struct baton_net_connection *connection) {

@@ -55,6 +55,7 @@ cases! {
     a_server_that_speaks_no_tls_is_told,
     a_handshake_that_does_not_go_on_ends_by_its_timeout,
     bytes_may_come_one_by_one,
+    the_parts_of_a_write_share_a_record,
     an_end_that_the_peer_has_not_announced_is_no_end,
     an_end_that_the_peer_announces_is_one,
     a_connection_with_tls_moves_to_another_vm,

@@ -11,8 +11,9 @@
 ---| client | `net.connect("example.org:443", { tls = true })` |
 ---| client, own authority | `net.connect(address, { tls = { ca = "ca.pem", name = "shop" } })` |
 ---
----All handshakes and reads wait as those of plain connections do, and may be killed. A handshake
----computes for about a millisecond, in which no other process of the VM runs.
+---All handshakes and reads wait as those of plain connections do, and may be killed. A side of a
+---handshake computes for 0.4 ms, or for 1 ms with an RSA key of 2048 bits. No other process of the
+---VM runs meanwhile.
 ---
 ---A server answers each WebSocket in a process of its own:
 ---

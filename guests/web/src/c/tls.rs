@@ -179,15 +179,21 @@ unsafe extern "C" fn baton_web_session_read(
     }
 }
 
-/// Encrypts bytes. Returns the number of those for which there was room, or -3 after a failure.
+/// Encrypts bytes of the parts, each a `struct iovec`. Returns the number of those for which there
+/// was room, or -3 after a failure.
 ///
 /// # Safety
-/// The bytes are readable.
+/// The parts, and the bytes of each, are readable.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_web_session_write(session: &mut Session, bytes: Slice) -> isize {
-    // SAFETY: the caller's condition.
-    let taken = session.write(unsafe { bytes.bytes() });
+unsafe extern "C" fn baton_web_session_write(
+    session: &mut Session,
+    parts: *const IoSlice<'_>,
+    count: c_int,
+) -> isize {
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the caller's condition; an `IoSlice` is a `struct iovec`.
+    let taken = session.write(unsafe { std::slice::from_raw_parts(parts, count) });
     taken.map_or(FAILED, usize::cast_signed)
 }
 

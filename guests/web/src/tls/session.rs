@@ -4,7 +4,7 @@ use super::context::Context;
 use super::failure;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, HandshakeKind, ServerConnection};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 
 /// What a read of decrypted bytes finds.
 #[derive(Debug, PartialEq, Eq)]
@@ -148,10 +148,10 @@ impl Session {
         }
     }
 
-    /// Takes bytes to encrypt. Returns how many there was room for.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, String> {
+    /// Takes bytes to encrypt. The parts share records. Returns how many there was room for.
+    pub(crate) fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, String> {
         self.check()?;
-        let taken = self.connection.writer().write(bytes);
+        let taken = self.connection.writer().write_vectored(parts);
         taken.or_else(|why| self.fail(format!("cannot encrypt: {why}")))
     }
 
@@ -238,7 +238,7 @@ mod tests {
         assert!(session.has_output());
         assert_eq!(session.feed(b"more"), Err(said.clone()));
         assert_eq!(session.read(&mut [0; 9]), Err(said.clone()));
-        assert_eq!(session.write(b"hello"), Err(said));
+        assert_eq!(session.write(&[IoSlice::new(b"hello")]), Err(said));
     }
 
     /// Records with random contents never panic, and end the handshake.

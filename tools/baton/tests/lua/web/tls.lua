@@ -419,6 +419,27 @@ function case.bytes_may_come_one_by_one()
   check.results("the server", { true, "done" }, serving:join())
 end
 
+function case.the_parts_of_a_write_share_a_record()
+  local listener, serving = server(pair "localhost", function(conn)
+    assert(conn:write "begin\n")
+    conn:read "line"
+    assert(conn:write("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"))
+    return conn:read "line" -- until the client has counted
+  end)
+  local down = 0
+  local conn = assert(client(through(listener, function(_, count, way)
+    if way == "down" then down = count end
+    return true
+  end)))
+  check.equal(conn:read "line", "begin")
+  local before = down
+  assert(conn:write "\n")
+  check.equal(conn:read(10), "0123456789")
+  check.equal(down - before, 5 + 10 + 1 + 16) -- head, text, kind, tag
+  conn:close()
+  serving:join()
+end
+
 function case.an_end_that_the_peer_has_not_announced_is_no_end()
   local listener, serving = server(pair "localhost", function(conn)
     conn:write "half of "
