@@ -133,7 +133,8 @@ fn the_executable_exports_the_interfaces_for_modules_and_nothing_else() {
         include_str!("../../../bindings/capi/include/baton.h"),
         include_str!("../../../bindings/capi/include/baton/guest.h"),
         include_str!("../../../bindings/capi/include/baton/inline.h"),
-        include_str!("../../../guests/lua/include/baton_module.h")
+        include_str!("../../../guests/lua/include/baton_module.h"),
+        include_str!("../../../guests/lua/include/baton_net.h")
     );
     let is_declared = |name: &str| {
         let is_other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
@@ -153,6 +154,7 @@ fn the_executable_exports_the_interfaces_for_modules_and_nothing_else() {
         "luaopen_base",
         "baton_enter",
         "baton_gate",
+        "baton_net_fill",
     ] {
         assert!(names.contains(&name), "{name}");
     }
