@@ -5,7 +5,7 @@ mod harness;
 use harness::{baton, cases};
 
 cases! {
-    mod files from "service/log.lua":
+    mod files from "logging/log.lua":
         a_line_has_time_level_message_and_sorted_fields,
         a_line_of_json_is_an_object,
         lines_below_the_level_are_left_out,
