@@ -9,7 +9,8 @@
 **
 ** A module's functions count as the guest's own. That asks four things of them:
 **
-**   none blocks     nobody else runs while one is called: a process waits by baton.process, in Lua
+**   none blocks     nobody else runs while one is called: a process waits by baton.process, in Lua,
+**                   or by baton_net.h. The trait BATON_MODULE_LETS_RUN is for the others
 **   none stays      a function that calls Lua may continue on another thread. It keeps no address
 **                   of a thread-local variable over such a call
 **   no lua_close    a module is never unloaded. What it keeps outside of Lua is all VMs'
@@ -68,7 +69,9 @@ enum baton_module_trait {
   BATON_MODULE_IS_QUICK = 2,
   /* It is a finalizer that gives back what is outside of all heaps. It is called when its VM is
      halted, too. */
-  BATON_MODULE_GIVES_BACK = 4
+  BATON_MODULE_GIVES_BACK = 4,
+  /* It may take long between two calls of Lua's API, and others run meanwhile, on other threads. */
+  BATON_MODULE_LETS_RUN = 8
 };
 /* Notes the traits of a function, as a sum. Called when the module is opened. */
 void baton_module_note(lua_CFunction function, unsigned traits);

@@ -23,6 +23,10 @@ void baton_web_context_finish(struct tls_context *context);
 /* Returns 0 and writes why it failed. */
 int baton_web_context_reload(const struct tls_context *context, struct web_room message);
 
+/* Reads what a side needs, unless that was done. Returns 0 and writes why it failed. */
+int baton_web_context_prepare(
+    const struct tls_context *context, int is_server, struct web_room message);
+
 struct tls_session;
 /* Returns NULL and writes why it failed. */
 struct tls_session *baton_web_session_new(const struct tls_context *context, int is_server,
@@ -218,18 +222,33 @@ static int context_new(lua_State *L) {
   return 1;
 }
 
-/* reload(context) -> true; or nil, why */
-static int context_reload(lua_State *L) {
-  struct tls_context *context = *check_context(L, 1);
-  char message[BATON_WEB_MESSAGE];
-  baton_module_check_memory(L);
-  if (baton_web_context_reload(context, (struct web_room){message, sizeof message})) {
+static int true_or_why(lua_State *L, int is_done, const char *why) {
+  if (is_done) {
     lua_pushboolean(L, 1);
     return 1;
   }
   lua_pushnil(L);
-  lua_pushstring(L, message);
+  lua_pushstring(L, why);
   return 2;
+}
+
+/* reload(context) -> true; or nil, why. Others run while files are read. */
+static int context_reload(lua_State *L) {
+  struct tls_context *context = *check_context(L, 1);
+  char message[BATON_WEB_MESSAGE];
+  const int is_done =
+      baton_web_context_reload(context, (struct web_room){message, sizeof message});
+  return true_or_why(L, is_done, message);
+}
+
+/* prepare(context, is_server) -> true; or nil, why. Others run while files are read: a system has
+   150 authorities. */
+static int context_prepare(lua_State *L) {
+  struct tls_context *context = *check_context(L, 1);
+  char message[BATON_WEB_MESSAGE];
+  const int is_done = baton_web_context_prepare(
+      context, lua_toboolean(L, 2), (struct web_room){message, sizeof message});
+  return true_or_why(L, is_done, message);
 }
 
 /* }====================================================== */
@@ -305,7 +324,7 @@ static int facts(lua_State *L) {
 
 void baton_web_open_tls(lua_State *L) {
   static const luaL_Reg functions[] = {{"context", context_new}, {"reload", context_reload},
-      {"begin", begin}, {"facts", facts}, {NULL, NULL}};
+      {"prepare", context_prepare}, {"begin", begin}, {"facts", facts}, {NULL, NULL}};
   if (luaL_newmetatable(L, CONTEXT)) {
     lua_pushcfunction(L, context_gc);
     lua_setfield(L, -2, "__gc");
@@ -314,6 +333,8 @@ void baton_web_open_tls(lua_State *L) {
     baton_module_note(context_gc, BATON_MODULE_IS_QUICK | BATON_MODULE_GIVES_BACK);
   }
   lua_pop(L, 1);
+  baton_module_note(context_reload, BATON_MODULE_LETS_RUN);
+  baton_module_note(context_prepare, BATON_MODULE_LETS_RUN);
   luaL_setfuncs(L, functions, 0);
 }
 

@@ -316,6 +316,7 @@ static int receive(lua_State *L) {
   struct baton_net_turn turn;
   int results = 0;
   lua_settop(L, 3);
+  baton_module_check_memory(L);
   baton_net_begin(L, connection, &turn, BATON_NET_READS);
   while (results == 0) {
     enum baton_net_result result;

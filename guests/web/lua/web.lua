@@ -194,6 +194,11 @@ function web.tls(conn, options, known)
     refuse(2, 2, "tls", "option 'name' expected for a client, or 'cert' and 'key' for a server")
   end
   local timeout = options.timeout or known.timeout or DEFAULT_TIMEOUT
+  local is_ready, why = engine.prepare(context.made, is_server)
+  if not is_ready then
+    conn:close()
+    return nil, why
+  end
   return engine.begin(conn, context.made, is_server, name or "", timeout)
 end
 

@@ -63,6 +63,6 @@ cases! {
     a_renegotiation_is_refused,
     an_old_version_is_refused,
     a_process_is_killed_in_each_wait,
-    others_run_while_a_handshake_waits,
+    others_run_while_files_are_read,
     a_wrong_option_is_refused,
 }

@@ -148,6 +148,7 @@ void baton_module_push(lua_State *L, enum baton_module_function function) {
 
 void baton_module_note(lua_CFunction function, unsigned traits) {
   if (traits & BATON_MODULE_GIVES_WAY) baton_lua_note_function_that_gives_way(function);
+  if (traits & BATON_MODULE_LETS_RUN) baton_lua_note_function(function);
   if (traits & BATON_MODULE_IS_QUICK) baton_lua_note_quick_finalizer(function);
   if (traits & BATON_MODULE_GIVES_BACK) baton_lua_note_giving_finalizer(function);
 }

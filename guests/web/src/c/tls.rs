@@ -109,6 +109,30 @@ unsafe extern "C" fn baton_web_context_reload(made: &Made, message: Room) -> c_i
     0
 }
 
+/// Reads what one side needs, unless that was done. Returns 0 and writes why that failed.
+///
+/// # Safety
+/// The message is writable.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_web_context_prepare(
+    made: &Made,
+    is_server: c_int,
+    message: Room,
+) -> c_int {
+    let done = match &made.context {
+        None => Ok(()),
+        Some(context) if is_server != 0 => context.server().map(drop),
+        Some(context) => context.client().map(drop),
+    };
+    let Err(why) = done else {
+        return 1;
+    };
+    // SAFETY: the caller's condition.
+    unsafe { message.write(&why) };
+    0
+}
+
 /// Begins a session. Returns null and writes why that failed.
 ///
 /// # Safety

@@ -26,6 +26,9 @@ pub(crate) fn in_words(error: &Error) -> String {
             .to_owned(),
         Error::PeerSentOversizedRecord => "a record came that is larger than TLS allows".to_owned(),
         Error::NoApplicationProtocol => "the peer knows no protocol of 'alpn'".to_owned(),
+        Error::General(why) if why == "no server certificate chain resolved" => {
+            "there is no certificate whose signature the client can check".to_owned()
+        }
         Error::FailedToGetCurrentTime => "the system's clock cannot be read".to_owned(),
         other => other.to_string(),
     };
