@@ -122,6 +122,7 @@ struct baton_spawn_options {
   char thread[BATON_THREAD_NAME + 1]; /* the thread that it is bound to; empty: none */
   int by_timer;     /* it is *prepared*: it begins when a timer fires it (baton_timer_new) */
   const char *name; /* for reports; copied, cut to BATON_PROCESS_NAME bytes; NULL: none */
+  int decay;        /* a whole slice makes it a level less urgent, until it waits */
 };
 
 /* Makes a process. Returns its id. 0, and writes a message, if there cannot be another one. */

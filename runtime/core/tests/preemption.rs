@@ -449,3 +449,34 @@ fn a_process_that_runs_alone_is_asked_for_a_safepoint_at_the_time_it_was_request
         Ok(())
     });
 }
+
+#[test]
+fn a_process_that_decays_sinks_while_it_computes_and_comes_back_when_it_waits() {
+    run_with(short_slices, |main| {
+        let may_wait = Arc::new(AtomicBool::new(false));
+        let has_come_back = Arc::new(AtomicBool::new(false));
+        let (flag, back) = (Arc::clone(&may_wait), Arc::clone(&has_come_back));
+        let options = SpawnOptions {
+            decay: true,
+            ..SpawnOptions::default()
+        };
+        let computing = main.spawn_with(options, move |process| {
+            process.spin_until(|| flag.load(Ordering::Relaxed))?;
+            process.sleep_until(Instant::now() + Duration::from_micros(100))?;
+            let has_sunk = process.vm.sched(|sched| sched.has_sunk(process.id));
+            back.store(!has_sunk, Ordering::Relaxed);
+            Ok(())
+        });
+        // It is an equal until it has used up a slice; then it runs no more beside this process.
+        main.spin_until(|| main.vm.sched(|sched| sched.has_sunk(computing)))?;
+        let before = main.vm.sched(|sched| sched.counters().switches);
+        let until = Instant::now() + Duration::from_millis(2);
+        main.spin_until(|| Instant::now() >= until)?;
+        let after = main.vm.sched(|sched| sched.counters().switches);
+        assert_eq!(after, before);
+        may_wait.store(true, Ordering::Relaxed);
+        main.join(computing)?;
+        assert!(has_come_back.load(Ordering::Relaxed));
+        Ok(())
+    });
+}

@@ -133,6 +133,9 @@ pub struct Process {
     /// stacks are later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_moved_on: bool,
+    /// It has used up a whole slice and runs a level below its own, as its option `decay` says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_sunk: bool,
     /// Seconds since it last ran, if it does not run and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<f64>,
@@ -207,6 +210,9 @@ impl Process {
     /// Its state, what it waits for, and since when.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.state)?;
+        if self.has_sunk {
+            f.write_str(", a level below its own")?;
+        }
         if !self.waits.is_empty() {
             write!(f, ", {}", self.waits)?;
         }

@@ -488,3 +488,11 @@ fn a_select_over_a_descriptor_is_refused_in_virtual_time() {
         "{output}"
     );
 }
+
+#[test]
+fn requests_that_wait_take_as_long_beside_endless_handlers_that_decay() {
+    for seed in ["1", "5"] {
+        let output = output_of(simulated(seed).script("simulation/decay.lua"));
+        assert_eq!(output, "ok\n", "the seed {seed}");
+    }
+}

@@ -59,7 +59,7 @@ fn structures_are_the_same_in_c_and_in_rust() {
         CWake as "baton_wake" { reason, case_index, value }
         CSpawn as "baton_spawn_options" {
             size, user_data, stack_size, priority, preemptible, daemon, quiet, suspended, thread,
-            by_timer, name
+            by_timer, name, decay
         }
         CTimeUsed as "baton_time_used" { running, cpu }
         CLastAccount as "baton_last_account" { time, priority }

@@ -20,6 +20,7 @@ pub(super) struct CSpawn {
     pub(super) thread: [u8; threads::NAME_SIZE],
     pub(super) by_timer: c_int,
     pub(super) name: *const c_char,
+    pub(super) decay: c_int,
 }
 
 /// The size of the first options that there were, up to the end of `by_timer`.
@@ -91,6 +92,7 @@ pub(super) fn asked_options(
             .and_then(Priority::new)
             .unwrap_or_else(inherited),
         preemptible: asked.preemptible != 0,
+        decay: asked.decay != 0,
         daemon: asked.daemon != 0,
         quiet: asked.quiet != 0,
         suspended: asked.suspended != 0,

@@ -25,6 +25,7 @@ local process = {}
 ---@field name? string used in messages; default "process N"
 ---@field priority? integer 1 to 80, higher is more urgent; default: the caller's
 ---@field preemptible? boolean default true; false: others run only where it waits or yields
+---@field decay? boolean true: a whole slice makes it a level less urgent until it waits; not inherited
 ---@field suspended? boolean true: it starts when it is resumed
 ---@field daemon? boolean true: the program ends without waiting for it
 ---@field quiet? boolean true: its error is not printed, and does not change the exit status

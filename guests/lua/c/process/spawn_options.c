@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const option_names[] = {"name", "priority", "preemptible", "suspended", "daemon",
-    "quiet", "thread", "stack_size", NULL};
+    "quiet", "decay", "thread", "stack_size", NULL};
 
 /* Raises an error for an unknown option. */
 static void check_option_names(lua_State *L, int index) {
@@ -67,6 +67,7 @@ void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn_op
   options->suspended = boolean_option(L, index, "suspended", 0);
   options->daemon = boolean_option(L, index, "daemon", 0);
   options->quiet = boolean_option(L, index, "quiet", 0);
+  options->decay = boolean_option(L, index, "decay", 0);
   type = lua_getfield(L, index, "thread");
   if (type != LUA_TNIL) {
     char fault[BATON_MESSAGE];

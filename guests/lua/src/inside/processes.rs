@@ -40,6 +40,7 @@ pub(super) fn process_of(
         waits: describe_row(sched, &WORDING, names, row),
         object: objects::label(view, names, row),
         has_moved_on: false,
+        has_sunk: sched.has_sunk(row.process),
         since: idle.map(|idle| idle.as_secs_f64()),
         spawned_at: spawned_at(record),
         context: context(record).into_iter().collect(),

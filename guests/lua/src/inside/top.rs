@@ -578,6 +578,7 @@ mod tests {
             waits: "for the mutex 'accounts'".into(),
             object: String::new(),
             has_moved_on: false,
+            has_sunk: false,
             since: None,
             spawned_at: "bank.lua:3".into(),
             context: std::collections::BTreeMap::new(),

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
+use super::run::decay::Decay;
 use super::slab::{NIL, next_generation};
 use super::sync::condition::Relock;
 use super::{CarrierId, Priority, ProcessId, Wake, WakeReason};
@@ -44,8 +45,10 @@ pub(super) struct Process {
     pub(super) generation: NonZeroU32,
     /// Its present priority: its own, or a more urgent one inherited through a lock that it holds.
     pub(super) priority: Priority,
-    /// The priority it was given.
+    /// The priority it was given; a level lower while it has sunk.
     pub(super) own_priority: Priority,
+    /// Whether whole slices make it sink, and whether it has sunk.
+    pub(super) decay: Decay,
     pub(super) phase: Phase,
     pub(super) suspended: bool,
     pub(super) preemptible: bool,
@@ -101,6 +104,7 @@ impl Process {
             generation: NonZeroU32::MIN,
             priority: Priority::DEFAULT,
             own_priority: Priority::DEFAULT,
+            decay: Decay::Never,
             phase: Phase::Free,
             suspended: false,
             preemptible: true,

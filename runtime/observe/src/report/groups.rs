@@ -66,6 +66,7 @@ fn object_of(process: &Process) -> &str {
 ///     waits: "for an event".into(),
 ///     object: "the event 1, without a name".into(),
 ///     has_moved_on: false,
+///     has_sunk: false,
 ///     since: Some(0.5),
 ///     spawned_at: "a.lua:3".into(),
 ///     context: Default::default(),

@@ -76,6 +76,7 @@ local options = {
   suspended = false,
   daemon = false,
   quiet = true,
+  decay = true,
   thread = "main",
   stack_size = 1 << 20,
 }

@@ -135,6 +135,7 @@ mod tests {
                 waits: waits.into(),
                 object: String::new(),
                 has_moved_on: false,
+                has_sunk: false,
                 since: Some(id as f64),
                 spawned_at: String::new(),
                 context: BTreeMap::new(),

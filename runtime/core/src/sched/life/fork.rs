@@ -77,6 +77,7 @@ impl<C> Scheduler<C> {
         self.detach(index);
         self.abandon_mutexes(index);
         self.deadlines.cancel(Owner::Safepoint(index));
+        self.deadlines.cancel(Owner::Decay(index));
         self.abandon_rwlocks(index);
         self.release_joiners(index);
     }

@@ -143,12 +143,17 @@ impl<C> Scheduler<C> {
         self.now = self.now.max(now);
         let mut count = 0;
         while let Some((owner, due)) = self.deadlines.take_due(now.as_nanos()) {
+            if let Owner::Decay(index) = owner {
+                self.come_back(index);
+                continue;
+            }
             self.lateness.add(now.as_nanos().saturating_sub(due));
             self.wakes.set_due(Some(due));
             match owner {
                 Owner::Process(index) => self.time_out(index),
                 Owner::Timer(index) => self.fire_timer(index, due),
                 Owner::Safepoint(index) => ask(self.processes[index].user_data),
+                Owner::Decay(_) => {}
             }
             count += 1;
         }

@@ -1,6 +1,7 @@
 //! Spawning, ending and forgetting processes.
 
 use crate::sched::process::Phase;
+use crate::sched::run::decay::Decay;
 use crate::sched::slab::NIL;
 use crate::sched::time::deadlines::Owner;
 use crate::sched::{CarrierId, Priority, ProcessId, ProcessLimit, Scheduler, Wake, WakeReason};
@@ -12,6 +13,8 @@ pub struct SpawnOptions {
     pub priority: Priority,
     /// Whether it may be preempted; if not, it must yield by itself.
     pub preemptible: bool,
+    /// Whether a whole slice makes it a level less urgent, until it waits.
+    pub decay: bool,
     /// Whether the program may end before it.
     pub daemon: bool,
     /// Whether its failure is not reported.
@@ -29,6 +32,7 @@ impl Default for SpawnOptions {
         SpawnOptions {
             priority: Priority::DEFAULT,
             preemptible: true,
+            decay: false,
             daemon: false,
             quiet: false,
             suspended: false,
@@ -98,6 +102,7 @@ impl<C> Scheduler<C> {
         self.counters.ended += 1;
         self.abandon_mutexes(index);
         self.deadlines.cancel(Owner::Safepoint(index));
+        self.deadlines.cancel(Owner::Decay(index));
         self.abandon_rwlocks(index);
         self.release_joiners(index);
         self.wake_if_at_rest();
@@ -198,6 +203,7 @@ impl<C> Scheduler<C> {
         process.priority = options.priority;
         process.own_priority = options.priority;
         process.preemptible = options.preemptible;
+        process.decay = Decay::of_option(options.decay);
         process.daemon = options.daemon;
         process.quiet = options.quiet;
         process.suspended = options.suspended;

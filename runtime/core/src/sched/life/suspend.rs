@@ -26,6 +26,9 @@ impl<C> Scheduler<C> {
         if matches!(self.processes[index].phase, Phase::Ready | Phase::Aside) {
             self.leave_run_queue(index);
             self.set_phase(index, Phase::Halted);
+            if self.processes[index].decay.has_sunk() {
+                self.come_back(index);
+            }
             // It may have given way in the middle of a foreign function. Processes that need its
             // carrier must not wait until it is resumed.
             if let Some(carrier) = self.processes[index].pinned {

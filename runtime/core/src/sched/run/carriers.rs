@@ -223,6 +223,9 @@ impl<C> Scheduler<C> {
         self.leave_run_queue(index);
         self.set_phase(index, Phase::Foreign);
         self.processes[index].foreign_on = carrier.0;
+        if self.processes[index].decay.has_sunk() {
+            self.come_back(index);
+        }
         if index == self.current {
             self.clear_current();
         }

@@ -117,7 +117,7 @@ impl<C> Scheduler<C> {
         let process = self.processes.slots.get(from as usize)?;
         let level = self.run_queue.top();
         // As in `yield_by_handoff`: no process is more urgent than `from`.
-        if self.run_queue.head(level) != from || process.critical != 0 {
+        if self.run_queue.head(level) != from || process.critical != 0 || process.decay.has_sunk() {
             return None;
         }
         // If it is alone in its level, the next one is in the most urgent of the other levels.

@@ -6,10 +6,12 @@
 //! | `choose.rs` | chooses: schedule, yield, preempt |
 //! | `handoff.rs` | direct switches in the common case |
 //! | `priority.rs` | priorities, and their inheritance from waiting processes |
+//! | `decay.rs` | processes that sink a level while they compute |
 //! | `carriers.rs` | native threads: which process may run on which |
 
 pub(super) mod carriers;
 pub(super) mod choose;
+pub(super) mod decay;
 pub(super) mod handoff;
 pub(super) mod priority;
 pub(super) mod run_queue;

@@ -11,10 +11,12 @@ use crate::sched::wait::waiters::Kind;
 use crate::sched::{Priority, ProcessId, Scheduler};
 
 impl<C> Scheduler<C> {
-    /// The priority that a process was given; the default for a forgotten process.
+    /// The priority that a process was given; the default for a forgotten process. A process that
+    /// has sunk keeps it.
     pub fn priority(&self, pid: ProcessId) -> Priority {
         self.processes.find(pid).map_or(Priority::DEFAULT, |index| {
-            self.processes[index].own_priority
+            let process = &self.processes[index];
+            process.decay.given(process.own_priority)
         })
     }
 
@@ -26,8 +28,8 @@ impl<C> Scheduler<C> {
         })
     }
 
-    /// Sets the priority of a process. It moves to the back of its new level; the current process
-    /// moves to the head. Returns whether it is alive.
+    /// Sets the priority of a process, which has not sunk then. It moves to the back of its new
+    /// level; the current process moves to the head. Returns whether it is alive.
     ///
     /// ```
     /// use baton_core::sched::{Scheduler, Next, Priority, SpawnOptions};
@@ -45,6 +47,7 @@ impl<C> Scheduler<C> {
         let Some(index) = self.processes.find_alive(pid) else {
             return false;
         };
+        self.forget_sinking(index);
         self.processes[index].own_priority = priority;
         self.inherit(index);
         true

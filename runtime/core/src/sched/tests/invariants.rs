@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::sched::process::{PHASES, Phase, Process};
 use crate::sched::slab::NIL;
 use crate::sched::sync::rwlock::Hold;
+use crate::sched::time::deadlines::Owner;
 use crate::sched::wait::waiters::{Kind, WaitQueue};
 use crate::sched::{CarrierId, Scheduler};
 
@@ -16,6 +17,7 @@ pub(super) fn check(sched: &Scheduler<()>) {
     check_current(sched);
     check_waits(sched);
     check_mutexes(sched);
+    check_decay(sched);
     check_rwlocks(sched);
     check_objects(sched);
     sched.deadlines.check();
@@ -242,6 +244,16 @@ fn check_mutexes(sched: &Scheduler<()>) {
     for (index, mutex) in sched.mutexes.iter() {
         assert_eq!(held.get(&index).copied().unwrap_or(NIL), mutex.owner);
         assert!(mutex.owner != NIL || sched.waiters.is_empty(mutex.waiters));
+    }
+}
+
+/// Checks that only a process that may run has sunk, and that each has a time to come back.
+fn check_decay(sched: &Scheduler<()>) {
+    for (index, process) in processes(sched) {
+        let has_sunk = process.decay.has_sunk();
+        let due = sched.deadlines.of(Owner::Decay(index));
+        assert_eq!(due.is_some(), has_sunk && process.phase != Phase::Dead);
+        assert!(!has_sunk || matches!(process.phase, Phase::Ready | Phase::Aside | Phase::Dead));
     }
 }
 

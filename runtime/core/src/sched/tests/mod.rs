@@ -7,6 +7,7 @@ mod condition;
 mod critical;
 mod cycles;
 mod deadlines;
+mod decay;
 mod due_time;
 mod event;
 mod forking;

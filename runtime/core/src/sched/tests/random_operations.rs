@@ -238,6 +238,7 @@ impl World {
         let options = SpawnOptions {
             priority: priority(38 + self.random.below(5) as u8),
             daemon: self.random.one_in(3),
+            decay: self.random.one_in(2),
             suspended: self.random.one_in(8),
             pin: self.random.one_in(6).then_some(CarrierId(1)),
             ..SpawnOptions::default()
@@ -301,7 +302,11 @@ impl World {
                 Some(pid) => self.sched.yield_to(pid),
                 None => Next::Nothing,
             },
-            3 => self.sched.preempt_current(Preemption::SliceExpired),
+            3 => {
+                let now = at(self.now);
+                self.sched.sink_current(|| now);
+                self.sched.preempt_current(Preemption::SliceExpired)
+            }
             _ => self.sched.schedule(),
         };
         let random = &mut self.random;

@@ -11,6 +11,8 @@
 //!   `a_process_that_is_often_interrupted_gives_way_to_equals_at_the_end_of_its_slice` in
 //!   `runtime/core/tests/preemption.rs`
 //! - less urgent processes: `the_less_urgent_never_run_while_the_more_urgent_can`
+//! - processes that have sunk:
+//!   `one_that_has_sunk_comes_back_in_bounded_time_beside_equals_that_never_rest` in `decay`
 //! - processes that wait for an object:
 //!   `behind_n_waiters_a_waiter_is_served_after_n_others_despite_newcomers`
 //! - events and barriers: `setting_an_event_wakes_all_waiters_in_order` in `event`,

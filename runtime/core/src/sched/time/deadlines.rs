@@ -7,7 +7,7 @@
 use crate::sched::slab::NIL;
 
 /// The number of kinds of owners.
-const OWNERS: usize = 3;
+const OWNERS: usize = 4;
 
 /// The owner of a deadline, by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +17,8 @@ pub(in crate::sched) enum Owner {
     Timer(u32),
     /// The request that a process comes to a safepoint.
     Safepoint(u32),
+    /// The return of a process that has sunk to its own level.
+    Decay(u32),
 }
 
 impl Owner {
@@ -26,6 +28,7 @@ impl Owner {
             Owner::Process(index) => index as usize * OWNERS,
             Owner::Timer(index) => index as usize * OWNERS + 1,
             Owner::Safepoint(index) => index as usize * OWNERS + 2,
+            Owner::Decay(index) => index as usize * OWNERS + 3,
         }
     }
 }

@@ -106,6 +106,9 @@ impl<C> Scheduler<C> {
         self.leave_run_queue(me);
         self.set_phase(me, phase);
         self.clear_current();
+        if self.processes[me].decay.has_sunk() {
+            self.come_back(me);
+        }
         Attempt::Blocked
     }
 

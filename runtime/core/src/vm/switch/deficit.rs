@@ -66,6 +66,7 @@ impl Vm {
     /// Ends the slice of the running process, whose time has been charged, and decides what runs
     /// next.
     pub(in crate::vm) fn end_slice(&self, inner: &mut Inner, me: ProcessId) -> Option<Jump> {
+        inner.sched.sink_current(baton_sys::clock::Instant::now);
         if self.slow_reasons() & (slow_reason::HOOKED | slow_reason::SIMULATED) != 0 {
             // The guest, or a random number, decides what is next.
             inner.begin_slice(me);
