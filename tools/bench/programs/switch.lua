@@ -120,6 +120,37 @@ function cases.spawn_join()
   assert(sum == n * (n + 1) // 2, "results were lost")
 end
 
+-- A call with a deadline that does not come.
+function cases.timeout()
+  local timeout, sum = process.timeout, 0
+  local function body(i)
+    return i
+  end
+  local start = os.clock()
+  for i = 1, n do
+    local _, value = timeout(60, body, i)
+    sum = sum + value
+  end
+  report(start, n)
+  assert(sum == n * (n + 1) // 2, "results were lost")
+end
+
+-- A scope that starts one process and waits for it.
+function cases.scope()
+  local open, count = process.scope, 0
+  local function body()
+    count = count + 1
+  end
+  local start = os.clock()
+  for _ = 1, n do
+    open(function(scope)
+      scope:spawn(body)
+    end)
+  end
+  report(start, n)
+  assert(count == n, "a process was lost")
+end
+
 -- Two processes take one lock in turns. Each yields while it holds the lock, so the other one waits
 -- for it.
 function cases.mutex()

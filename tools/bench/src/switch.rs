@@ -22,7 +22,7 @@ const APART_GOAL: Goal = Goal::at_most(1.0, "", 0);
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The operations: the name in every program, and the name in tables.
-const CASES: [(&str, &str); 9] = [
+const CASES: [(&str, &str); 11] = [
     ("yield", "yield"),
     ("channel", "channel"),
     ("semaphore", "semaphore"),
@@ -32,10 +32,18 @@ const CASES: [(&str, &str); 9] = [
     ("select", "select of four"),
     ("suspend", "suspend + resume"),
     (CHAIN, "chain"),
+    (TIMEOUT, "process.timeout"),
+    (SCOPE, "process.scope"),
 ];
 
 /// The case that needs priorities.
 const CHAIN: &str = "chain";
+
+/// The cases that are compared with a spawn and a join of the same system.
+const TIMEOUT: &str = "timeout";
+const SCOPE: &str = "scope";
+const TIMEOUT_GOAL: Goal = Goal::at_most(1.5, "", 3);
+const SCOPE_GOAL: Goal = Goal::at_most(2.5, "", 3);
 
 /// The cases of systems that have nothing near to the others.
 const COMMON: &[&str] = &["yield", "channel", "semaphore", "spawn_join"];
@@ -57,7 +65,7 @@ const BATON: &str = "baton";
 const RESUME: &str = "Lua resume";
 const WRAP: &str = "Lua wrap";
 
-const NOTES: [&str; 10] = [
+const NOTES: [&str; 12] = [
     "Lua: coroutines of stock Lua; baton's own coroutines for comparison",
     "yield: two processes yield to each other; for coroutines, a pair of resume and yield",
     "channel: a value is passed on, and its sender waits until it is received; by a receipt in \
@@ -75,6 +83,8 @@ const NOTES: [&str; 10] = [
     "suspend + resume: two processes take turns; by a channel in Go, by a message in Erlang",
     "chain: a switch between five processes of five priorities; each resumes the next more urgent \
      one, which preempts it and then suspends itself; the other systems have no such priorities",
+    "process.timeout: a function that returns at once is called with a deadline",
+    "process.scope: a scope with one spawn, whose process returns at once",
 ];
 
 /// Runs the experiment.
@@ -92,7 +102,7 @@ pub(crate) fn run(bench: &Bench, options: &SwitchOptions) -> Result<Report> {
     .run();
     Ok(results.complete(Report {
         notes: notes(&NOTES),
-        tables: vec![table(&results, options.rounds)],
+        tables: vec![table(&results, options.rounds), in_spawns(&results)],
         charts: vec![chart(&results)],
         verdicts: verdicts(&results),
         ..Report::default()
@@ -103,7 +113,7 @@ pub(crate) fn run(bench: &Bench, options: &SwitchOptions) -> Result<Report> {
 /// repeated less often.
 fn iterations(case: &str, iterations: u64) -> u64 {
     match case {
-        "spawn_join" => iterations / 10,
+        "spawn_join" | TIMEOUT | SCOPE => iterations / 10,
         _ => iterations,
     }
 }
@@ -139,6 +149,24 @@ fn table(results: &Results, rounds: u32) -> Table {
             [results.shown(arm, case, "ns", 1), figure(ratio, 3)]
         });
         table.named(of_arm.name, cells);
+    }
+    table
+}
+
+/// How many times as much as a spawn and a join of Baton one of its cases costs.
+fn to_spawn(results: &Results, case: &str) -> Option<f64> {
+    let spawn = results.place(BATON, "spawn_join")?;
+    results.ratio(results.place(BATON, case)?, spawn, "ns")
+}
+
+/// A table of what is made of spawns.
+fn in_spawns(results: &Results) -> Table {
+    let caption = "Baton's calls that start processes, as multiples of spawn + join";
+    let mut table = Table::new(caption, ["call", "multiple"]);
+    for (name, title) in CASES {
+        if [TIMEOUT, SCOPE].contains(&name) {
+            table.named(title, [figure(to_spawn(results, name), 3)]);
+        }
     }
     table
 }
@@ -180,6 +208,8 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
             "a switch of the chain / stock's resume and yield",
             chain_to_resume(),
         ),
+        TIMEOUT_GOAL.judge("process.timeout / spawn + join", to_spawn(results, TIMEOUT)),
+        SCOPE_GOAL.judge("process.scope / spawn + join", to_spawn(results, SCOPE)),
         APART_GOAL.judge(
             "counters of the yielding processes apart",
             counters_apart(rounds),
@@ -218,7 +248,7 @@ mod tests {
         let others: Vec<&str> = CASES
             .iter()
             .map(|(name, _)| *name)
-            .filter(|name| *name != CHAIN)
+            .filter(|name| ![CHAIN, TIMEOUT, SCOPE].contains(name))
             .collect();
         assert_eq!(WITHOUT_PRIORITIES, others);
     }
@@ -228,6 +258,10 @@ mod tests {
         assert_eq!(
             (iterations("yield", 1000), iterations("spawn_join", 1000)),
             (1000, 100)
+        );
+        assert_eq!(
+            [TIMEOUT, SCOPE].map(|case| iterations(case, 1000)),
+            [100; 2]
         );
     }
 }
