@@ -248,7 +248,7 @@ fn a_peer_that_is_missing_stays_in_the_table_and_one_that_is_there_is_compared()
     };
     assert!(row("Go").contains("100.0"), "{}", shown(&output));
     assert!(row("Boost.Fiber").contains("missing"), "{}", shown(&output));
-    // Only baton has the priorities of the last case.
+    // Only baton has the last cases.
     let of_go = row("Go");
     let chain: Vec<&str> = of_go.split_whitespace().rev().take(2).collect();
     assert_eq!(chain, ["-", "-"], "{}", shown(&output));
