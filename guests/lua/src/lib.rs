@@ -37,6 +37,8 @@ pub mod suggestions;
 mod vms;
 mod wording;
 
+// C calls it.
+use baton_http as _;
 pub use baton_sys::reserve::ReservingAllocator;
 pub use inside::debug::check_expression;
 pub use program::{Simulation, run_program};

@@ -1,6 +1,6 @@
 //! Checks the direction of dependencies between our crates. The layers are harness, sys, observe,
-//! core, bindings, library, formats, guests and tools. A crate may only depend on crates of the
-//! layers that its own layer names.
+//! core, bindings, library, formats, protocols, guests and tools. A crate may only depend on crates
+//! of the layers that its own layer names.
 
 use super::finding::Finding;
 
@@ -13,7 +13,7 @@ struct Layer {
 
 /// The layers, roughly from the lowest to the highest. A crate is in the layer with the longest
 /// directory that contains it.
-static LAYERS: [Layer; 10] = [
+static LAYERS: [Layer; 11] = [
     layer("tools/harness/", "harness", &[]),
     layer("runtime/sys/", "sys", &[]),
     layer("runtime/observe/", "observe", &["sys"]),
@@ -21,10 +21,11 @@ static LAYERS: [Layer; 10] = [
     layer("bindings/", "bindings", &["sys", "core"]),
     layer("bindings/libbaton/", "library", &["harness", "bindings"]),
     layer("tools/formats/", "formats", &["harness"]),
+    layer("guests/http/", "protocols", &[]),
     layer(
         "guests/",
         "guests",
-        &["sys", "observe", "core", "bindings", "formats"],
+        &["sys", "observe", "core", "bindings", "protocols", "formats"],
     ),
     layer(
         "guests/libbaton-lua/",

@@ -1,0 +1,131 @@
+//! What C calls. The declarations are in `guests/lua/c/http/protocol.h`.
+
+use crate::chunked::{Decoder, Piece};
+use crate::head::{self, Head, Missing};
+use crate::{reply, text};
+use std::slice;
+
+/// The bytes at `data`; none, if there are none.
+///
+/// # Safety
+/// `data` has `size` bytes, or `size` is 0.
+unsafe fn bytes<'caller>(data: *const u8, size: usize) -> &'caller [u8] {
+    match size {
+        0 => &[],
+        // SAFETY: the caller's condition.
+        _ => unsafe { slice::from_raw_parts(data, size) },
+    }
+}
+
+/// See [`head::parse`]. 0: the head is there. 1: more bytes are needed. Else a status.
+///
+/// # Safety
+/// `data` has `size` bytes; `seen` and `head` are the caller's, and set.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_parse(
+    data: *const u8,
+    size: usize,
+    seen: &mut usize,
+    limit: usize,
+    head: &mut Head,
+) -> u32 {
+    // SAFETY: the caller's condition.
+    match head::parse(unsafe { bytes(data, size) }, seen, limit, head) {
+        Ok(()) => 0,
+        Err(Missing::Partial) => 1,
+        Err(Missing::Refused(status)) => u32::from(status),
+    }
+}
+
+/// What [`Decoder::next`] has found.
+#[repr(C)]
+struct FoundPiece {
+    skip: usize,
+    size: usize,
+    /// 0: data or more is needed. 1: the end. 2: bad.
+    what: u32,
+}
+
+/// See [`Decoder::next`].
+///
+/// # Safety
+/// `data` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_next_piece(
+    decoder: &mut Decoder,
+    data: *const u8,
+    size: usize,
+) -> FoundPiece {
+    // SAFETY: the caller's condition.
+    let (skip, size, what) = match decoder.next(unsafe { bytes(data, size) }) {
+        Piece::Data { skip, size } => (skip, size, 0),
+        Piece::Partial { skip } => (skip, 0, 0),
+        Piece::End { skip } => (skip, 0, 1),
+        Piece::Bad => (0, 0, 2),
+    };
+    FoundPiece { skip, size, what }
+}
+
+/// See [`reply::begin`].
+///
+/// # Safety
+/// `out` has [`reply::MOST_BEGIN`] bytes, which are the caller's.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_begin_reply(out: *mut u8, status: u32, seconds: u64) -> usize {
+    // SAFETY: the caller's condition.
+    let out = unsafe { slice::from_raw_parts_mut(out, reply::MOST_BEGIN) };
+    reply::begin(out, status as u16, seconds)
+}
+
+/// The words for a status, without a zero byte at their end.
+#[unsafe(no_mangle)]
+extern "C" fn baton_http_reason(status: u32, size: &mut usize) -> *const u8 {
+    let reason = reply::reason(status as u16);
+    *size = reason.len();
+    reason.as_ptr()
+}
+
+/// See [`text::is_token`].
+///
+/// # Safety
+/// `name` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_is_token(name: *const u8, size: usize) -> bool {
+    // SAFETY: the caller's condition.
+    text::is_token(unsafe { bytes(name, size) })
+}
+
+/// See [`text::is_value`].
+///
+/// # Safety
+/// `value` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_is_value(value: *const u8, size: usize) -> bool {
+    // SAFETY: the caller's condition.
+    text::is_value(unsafe { bytes(value, size) })
+}
+
+/// See [`text::decode`].
+///
+/// # Safety
+/// `data` has `size` bytes, and so has `out`, which is the caller's.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_decode(
+    data: *const u8,
+    size: usize,
+    is_form: bool,
+    out: *mut u8,
+) -> usize {
+    if size == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's condition.
+    let (data, out) = unsafe { (bytes(data, size), slice::from_raw_parts_mut(out, size)) };
+    text::decode(data, is_form, out)
+}

@@ -1,0 +1,25 @@
+//! HTTP/1.1 (RFC 9112) as pure functions over bytes: no socket, no clock, no memory of its own, and
+//! no language. C calls them (`c.rs`).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`head`] | the head of a request: its end, its line and its fields |
+//! | [`framing`] | where the body of a request ends, and whether the connection stays |
+//! | `target` | what a request is for: host, path and query |
+//! | [`chunked`] | chunked bodies, piece by piece |
+//! | [`reply`] | the beginning of a reply's head: its status and date |
+//! | [`span`] | parts of a head, and the refusal of one |
+//! | [`text`] | names and values of fields, and texts of addresses |
+//!
+//! What the head of a request may not be is refused with a status, and the connection ends: two
+//! programs that read one head in two ways are how requests are smuggled.
+#![warn(missing_docs)]
+
+mod c;
+pub mod chunked;
+pub mod framing;
+pub mod head;
+pub mod reply;
+pub mod span;
+mod target;
+pub mod text;
