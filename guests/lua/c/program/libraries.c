@@ -5,6 +5,7 @@
 #include "program/program.h"
 #include "calls/calls.h"
 #include "copying/copying.h"
+#include "http/http.h"
 #include "io/io.h"
 #include "modules/modules.h"
 #include "net/net.h"
@@ -71,6 +72,8 @@ static void suit(lua_State *L) {
   lua_setfield(L, -2, "baton.vm");
   lua_pushcfunction(L, baton_net_open);
   lua_setfield(L, -2, "baton.net");
+  lua_pushcfunction(L, baton_http_open);
+  lua_setfield(L, -2, "baton.http");
   baton_lua_offer_own_modules(L);
   lua_pop(L, 1);
   if (is_open(L, LUA_STRLIBNAME) && is_open(L, LUA_IOLIBNAME)) baton_lua_note_library_functions(L);

@@ -63,6 +63,9 @@ enum {
   BATON_SEALED_CONNECTION,  /* of baton.net */
   BATON_SEALED_LISTENER,
   BATON_SEALED_DATAGRAMS,
+  BATON_SEALED_HTTP_SERVER, /* of baton.http */
+  BATON_SEALED_HTTP_SESSION,
+  BATON_SEALED_HTTP_EXCHANGE,
   BATON_SEALS
 };
 /* The seal at the beginning of each object of that kind. */

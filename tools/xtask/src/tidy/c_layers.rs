@@ -15,10 +15,10 @@ use super::source::Source;
 const ROOT: &str = "guests/lua/c/";
 
 /// The folders, beginning with the lowest. Headers beside the folders are below all of them.
-const FOLDERS: [&str; 20] = [
+const FOLDERS: [&str; 21] = [
     "seam", "state", "heap", "shown", "debugger", "calls", "objects", "process", "copying",
-    "sharing", "io", "values", "ffi", "json", "modules", "loopback", "net", "program", "vms",
-    "hosting",
+    "sharing", "io", "values", "ffi", "json", "modules", "loopback", "net", "http", "program",
+    "vms", "hosting",
 ];
 
 /// Faces that are not named after their folder. `seam.h` is not a face: the build includes it

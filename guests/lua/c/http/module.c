@@ -1,0 +1,41 @@
+/*
+** require "baton.http". The loops and what is not called at each request are in Lua: they get a
+** table with the functions of this folder.
+*/
+#include "http/inside.h"
+#include "process/process.h"
+
+/* Makes the metatable of a kind, and pushes it and its table of methods. */
+static void open_type(lua_State *L, int kind, const char *name) {
+  baton_lua_new_sealed_metatable(L, kind, name);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -3, "__index");
+}
+
+int baton_http_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"server", baton_http_new_server},
+      {"session", baton_http_new_session}, {"finish", baton_http_finish},
+      {"fail", baton_http_fail}, {NULL, NULL}};
+  (void)baton_inline_caller(L);
+  lua_settop(L, 0);
+  lua_newtable(L);
+  open_type(L, BATON_SEALED_HTTP_SERVER, "baton.http.server*");
+  luaL_setfuncs(L, baton_http_server_methods, 0);
+  lua_pop(L, 2);
+  open_type(L, BATON_SEALED_HTTP_SESSION, "baton.http.session*");
+  baton_http_open_exchanges(L); /* leaves the methods */
+  lua_setfield(L, 1, "methods");
+  baton_lua_push_sealed_metatable(L, BATON_SEALED_HTTP_EXCHANGE); /* the upvalue of all of them */
+  lua_pushcfunction(L, baton_http_end_stream);
+  lua_setfield(L, -2, "__close");
+  luaL_setfuncs(L, baton_http_session_methods, 1);
+  lua_getfield(L, -1, "close");
+  lua_setfield(L, -3, "__close");
+  lua_pop(L, 2);
+  luaL_setfuncs(L, functions, 0);
+  baton_lua_load_part(L, "http_server", "=baton.http");
+  lua_insert(L, -2);
+  lua_call(L, 1, 1);
+  return 1;
+}

@@ -1,0 +1,58 @@
+/*
+** The functions of the crate baton-http, which has the protocol. They neither wait, call Lua, nor
+** raise errors. guests/http/src says what they do, in c.rs, and in the files that c.rs names.
+*/
+#ifndef BATON_HTTP_PROTOCOL_H
+#define BATON_HTTP_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* head.rs */
+#define BATON_HTTP_MOST_FIELDS 100
+struct baton_http_span {
+  uint32_t start, size;
+};
+struct baton_http_field {
+  struct baton_http_span name, value;
+};
+/* framing.rs */
+struct baton_http_framing {
+  uint64_t length;
+  bool is_chunked, expects, keeps_alive, is_1_1;
+};
+struct baton_http_head {
+  uint32_t size, count;
+  struct baton_http_span method, target, path, query, host;
+  struct baton_http_framing framing;
+  struct baton_http_field fields[BATON_HTTP_MOST_FIELDS];
+};
+enum { BATON_HTTP_PARSED, BATON_HTTP_PARTIAL }; /* or a status */
+uint32_t baton_http_parse(const char *data, size_t size, size_t *seen, size_t limit,
+    struct baton_http_head *head);
+
+/* chunked.rs: all zero at first */
+struct baton_http_decoder {
+  uint64_t left;
+  uint32_t extra, phase;
+};
+enum { BATON_HTTP_MORE, BATON_HTTP_END, BATON_HTTP_BAD };
+struct baton_http_piece {
+  size_t skip, size;
+  uint32_t what;
+};
+struct baton_http_piece baton_http_next_piece(
+    struct baton_http_decoder *decoder, const char *data, size_t size);
+
+/* reply.rs */
+#define BATON_HTTP_MOST_BEGIN 128
+size_t baton_http_begin_reply(char *out, uint32_t status, uint64_t seconds);
+const char *baton_http_reason(uint32_t status, size_t *size);
+
+/* text.rs */
+bool baton_http_is_token(const char *name, size_t size);
+bool baton_http_is_value(const char *value, size_t size);
+size_t baton_http_decode(const char *data, size_t size, bool is_form, char *out);
+
+#endif

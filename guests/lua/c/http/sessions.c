@@ -1,0 +1,258 @@
+/*
+** A server, and a connection with one: the heads of requests are read.
+**
+** The first byte of a request is waited for as long as an idle connection may last. From then on
+** the whole head has to come within one time: it helps nobody to send a byte now and then.
+*/
+#include "http/inside.h"
+
+#include <string.h>
+
+static struct baton_http_server *check_server(lua_State *L, int index) {
+  return baton_inline_check_sealed(L, index, BATON_SEALED_HTTP_SERVER, "server");
+}
+
+/* {======================================================
+** Servers
+** ======================================================= */
+
+static lua_Number number_of(lua_State *L, const char *name) {
+  lua_Number number;
+  lua_getfield(L, 1, name);
+  number = luaL_optnumber(L, -1, 0);
+  lua_pop(L, 1);
+  return number;
+}
+
+static uint64_t time_of(lua_State *L, const char *name) {
+  const lua_Number seconds = number_of(L, name);
+  return seconds >= 1e9 ? BATON_NO_DEADLINE : (uint64_t)(seconds * 1e9);
+}
+
+/* server(options): the options are checked. */
+int baton_http_new_server(lua_State *L) {
+  struct baton_http_server *server;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  baton_lua_check_memory(L);
+  server = lua_newuserdatauv(L, sizeof *server, 0);
+  memset(server, 0, sizeof *server);
+  server->seal = baton_inline_seal(BATON_SEALED_HTTP_SERVER);
+  baton_lua_set_sealed_metatable(L, BATON_SEALED_HTTP_SERVER);
+  server->header_timeout = time_of(L, "header_timeout");
+  server->body_timeout = time_of(L, "body_timeout");
+  server->idle_timeout = time_of(L, "idle_timeout");
+  server->max_header = (size_t)number_of(L, "max_header");
+  server->max_body = (uint64_t)number_of(L, "max_body");
+  server->max_handlers = (uint64_t)number_of(L, "max_handlers");
+  return 1;
+}
+
+/* server:stop(): each reply ends its connection from now on. */
+static int server_stop(lua_State *L) {
+  check_server(L, 1)->stops = 1;
+  return 0;
+}
+
+/* server:count("failures") */
+static int server_count(lua_State *L) {
+  struct baton_http_server *server = check_server(L, 1);
+  static const char *const names[] = {"failures", "timeouts", NULL};
+  uint64_t *const counters[] = {&server->failures, &server->timeouts};
+  ++*counters[luaL_checkoption(L, 2, NULL, names)];
+  return 0;
+}
+
+/* server:open(): how many connections and handlers there are */
+static int server_open(lua_State *L) {
+  const struct baton_http_server *server = check_server(L, 1);
+  lua_pushinteger(L, (lua_Integer)server->open);
+  lua_pushinteger(L, (lua_Integer)server->handlers);
+  return 2;
+}
+
+/* server:stats() */
+static int server_stats(lua_State *L) {
+  const struct baton_http_server *server = check_server(L, 1);
+  const struct {
+    const char *name;
+    uint64_t value;
+  } figures[] = {{"accepted", server->accepted}, {"connections", server->open},
+      {"handlers", server->handlers}, {"requests", server->requests},
+      {"refused", server->refused}, {"timeouts", server->timeouts},
+      {"failures", server->failures}};
+  size_t i;
+  lua_createtable(L, 0, 8);
+  for (i = 0; i < sizeof figures / sizeof *figures; i++) {
+    lua_pushinteger(L, (lua_Integer)figures[i].value);
+    lua_setfield(L, -2, figures[i].name);
+  }
+  lua_createtable(L, 5, 0); /* replies[2]: how many had a status from 200 to 299 */
+  for (i = 1; i <= 5; i++) {
+    lua_pushinteger(L, (lua_Integer)server->replies[i]);
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+  lua_setfield(L, -2, "replies");
+  return 1;
+}
+
+const luaL_Reg baton_http_server_methods[] = {{"stop", server_stop}, {"count", server_count},
+    {"open", server_open}, {"stats", server_stats}, {NULL, NULL}};
+
+/* }====================================================== */
+
+/* {======================================================
+** Sessions
+** ======================================================= */
+
+/* session(connection, server) */
+int baton_http_new_session(lua_State *L) {
+  struct baton_net_connection *connection = baton_net_check(L, 1);
+  struct baton_http_server *server = check_server(L, 2);
+  struct baton_http_session *session;
+  baton_lua_check_memory(L);
+  session = lua_newuserdatauv(L, sizeof *session, 2);
+  memset(session, 0, sizeof *session);
+  session->seal = baton_inline_seal(BATON_SEALED_HTTP_SESSION);
+  session->connection = connection;
+  session->server = server;
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, -2, 2);
+  baton_lua_set_sealed_metatable(L, BATON_SEALED_HTTP_SESSION);
+  session->is_counted = 1;
+  server->accepted++;
+  server->open++;
+  return 1;
+}
+
+static void leave_exchange(struct baton_http_session *session) {
+  if (session->exchange == NULL) return;
+  session->exchange->session = NULL;
+  session->exchange = NULL;
+  session->server->handlers--;
+}
+
+/* session:close(), and at the end of its scope */
+static int session_close(lua_State *L) {
+  struct baton_http_session *session = baton_http_check_session(L, 1);
+  if (!session->is_counted) return 0;
+  session->is_counted = 0;
+  session->ends = 1;
+  leave_exchange(session);
+  session->server->open--;
+  baton_net_close(L, session->connection);
+  return 0;
+}
+
+/* session:linger(): reads what a client still sends, for a moment */
+static int session_linger(lua_State *L) {
+  struct baton_http_session *session = baton_http_check_session(L, 1);
+  if (session->has_unread && session->is_counted) baton_http_linger(L, session);
+  return 0;
+}
+
+/* session:is_idle(): whether it waits for a request, and whether one has come before */
+static int session_is_idle(lua_State *L) {
+  const struct baton_http_session *session = baton_http_check_session(L, 1);
+  lua_pushboolean(L, session->is_idle);
+  lua_pushboolean(L, session->has_begun);
+  return 2;
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** The next request
+** ======================================================= */
+
+/* Ends the exchange before. Returns whether another request may come. */
+static int settle(lua_State *L, struct baton_http_session *session) {
+  struct baton_http_exchange *exchange = session->exchange;
+  if (exchange == NULL) return !session->ends;
+  if (exchange->progress != BATON_HTTP_REPLIED) session->ends = 1;
+  if (!session->ends && !baton_http_drain(L, exchange)) session->ends = 1;
+  if (session->ends && !exchange->body_has_ended) session->has_unread = 1;
+  leave_exchange(session);
+  return !session->ends;
+}
+
+/* Waits for the first byte of a head. */
+static enum baton_net_result await_first(lua_State *L, struct baton_http_session *session) {
+  const struct baton_http_server *server = session->server;
+  enum baton_net_result result;
+  session->is_idle = 1;
+  result = baton_net_fill(L, session->connection, 1,
+      baton_http_deadline_in(session->has_begun ? server->idle_timeout : server->header_timeout));
+  session->is_idle = 0;
+  return result;
+}
+
+/* Waits for a head. Returns 0 if it has come, or the status of a refusal, or -1: the connection
+   ends. */
+static int await_head(
+    lua_State *L, struct baton_http_session *session, struct baton_http_head *head) {
+  struct baton_net_connection *connection = session->connection;
+  const struct baton_http_server *server = session->server;
+  uint64_t deadline = 0;
+  size_t seen = 0, size;
+  const char *data = baton_net_view(connection, &size);
+  if (size == 0) {
+    if (session->has_begun && server->stops) return -1;
+    if (await_first(L, session) != BATON_NET_DONE) return -1;
+    data = baton_net_view(connection, &size);
+  }
+  for (;;) {
+    const uint32_t status = baton_http_parse(data, size, &seen, server->max_header, head);
+    enum baton_net_result result;
+    if (status != BATON_HTTP_PARTIAL) return (int)status;
+    if (deadline == 0) deadline = baton_http_deadline_in(server->header_timeout);
+    result = baton_net_fill(L, connection, size + 1, deadline);
+    if (result == BATON_NET_TIMED_OUT) return 408;
+    if (result != BATON_NET_DONE) return -1;
+    data = baton_net_view(connection, &size);
+  }
+}
+
+static int refuse(lua_State *L, struct baton_http_session *session, int status) {
+  lua_pushnil(L);
+  if (status < 0) return 1;
+  session->ends = session->has_unread = 1;
+  session->server->refused++;
+  if (status == 408) session->server->timeouts++;
+  lua_pushinteger(L, status);
+  return 2;
+}
+
+/* session:next(): the next request, and true if there are too many; or nil, and the status of a
+   refusal if the client is to be told. Ends the exchange before. */
+static int session_next(lua_State *L) {
+  struct baton_http_session *session = baton_http_check_session(L, 1);
+  struct baton_http_server *server = session->server;
+  struct baton_http_exchange *exchange;
+  struct baton_http_head head;
+  size_t size;
+  int status;
+  lua_settop(L, 1);
+  if (l_unlikely(!settle(L, session))) return 0;
+  status = await_head(L, session, &head);
+  if (l_unlikely(status != 0)) return refuse(L, session, status);
+  exchange = baton_http_push_exchange(L, lua_upvalueindex(1), &head,
+      baton_net_view(session->connection, &size));
+  baton_net_consume(session->connection, head.size);
+  if (l_unlikely(!head.framing.is_chunked && head.framing.length > server->max_body))
+    return refuse(L, session, 413);
+  exchange->session = session;
+  session->exchange = exchange;
+  session->has_begun = 1;
+  server->requests++;
+  server->handlers++;
+  lua_pushboolean(L, server->max_handlers > 0 && server->handlers > server->max_handlers);
+  return 2;
+}
+
+/* }====================================================== */
+
+const luaL_Reg baton_http_session_methods[] = {{"next", session_next}, {"close", session_close},
+    {"refuse", baton_http_refuse}, {"linger", session_linger}, {"is_idle", session_is_idle},
+    {NULL, NULL}};

@@ -1,0 +1,35 @@
+//! Tests `require "baton.http"`.
+
+mod harness;
+
+use harness::cases;
+
+cases! {
+    mod requests from "http/requests.lua":
+        a_handler_returns_status_body_and_fields,
+        a_request_has_method_path_query_fields_and_peer,
+        bodies_are_read_whole_or_in_parts,
+        requests_in_one_write_are_answered_in_their_order,
+        a_body_that_nobody_reads_does_not_become_a_request,
+        a_client_that_expects_is_told_to_go_on_if_the_body_is_wanted,
+        heads_and_empty_replies_have_no_body,
+        version_1_0_ends_unless_it_is_asked_to_stay,
+        a_stream_is_sent_as_it_is_written,
+        events_have_their_form_and_a_heartbeat,
+        a_failing_handler_gives_500_and_others_go_on,
+        what_bad_clients_send_reaches_no_handler,
+        a_body_that_is_wrong_in_its_middle_gives_its_status,
+        slow_heads_are_ended_in_one_time_and_hold_nobody_up,
+        idle_connections_end_without_a_word,
+        a_head_without_end_takes_no_memory,
+        too_many_handlers_are_refused_with_503,
+        a_handler_that_takes_too_long_is_ended_with_504,
+        an_exchange_that_is_kept_cannot_answer_another_request,
+        the_access_log_is_a_function_or_lines,
+        misuse_is_refused;
+    mod stopping from "http/stopping.lua":
+        stopping_ends_idle_connections_and_waits_for_open_requests,
+        stopping_kills_what_does_not_end_and_says_how_many,
+        stopping_under_load_loses_no_request,
+        a_killed_connection_counts_no_more;
+}
