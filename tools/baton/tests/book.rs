@@ -73,6 +73,7 @@ pages! {
     reference_baton_json = "reference-baton-json.md",
     reference_log = "reference-log.md",
     reference_cluster = "reference-cluster.md",
+    reference_http = "reference-http.md",
     reference_net = "reference-net.md",
     reference_web = "reference-web.md",
     reference_vm = "reference-vm.md",

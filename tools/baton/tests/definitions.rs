@@ -76,6 +76,14 @@ fn the_definitions_of_net_have_its_names() {
 }
 
 #[test]
+fn the_definitions_of_http_have_its_names() {
+    let file = library().join("http.lua");
+    let run = baton().script("definitions.lua").arg(&file).arg("http");
+    run.run().succeeds().quietly().wrote("");
+    baton().arg(file).run().succeeds().quietly().wrote("");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn the_definitions_of_vms_have_their_names() {
     let file = library().join("vm.lua");

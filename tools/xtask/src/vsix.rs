@@ -117,6 +117,7 @@ mod checks {
                 "extension/extension.js",
                 "extension/library/baton/cluster.lua",
                 "extension/library/baton/ffi.lua",
+                "extension/library/baton/http.lua",
                 "extension/library/baton/inspect.lua",
                 "extension/library/baton/net.lua",
                 "extension/library/baton/process.lua",

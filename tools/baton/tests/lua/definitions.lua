@@ -298,6 +298,34 @@ local function plain_methods(object)
   return names
 end
 
+if arg[2] == "http" then
+  local http = require "baton.http"
+  local options = {
+    header_timeout = 9, body_timeout = 9, idle_timeout = 9, handler_timeout = 9,
+    max_header = 999, max_body = 9, max_connections = 9, max_handlers = 9,
+    on_error = print, reuseport = true, name = "trial",
+  }
+  local request, events, figures
+  options.access_log = function(_, given) figures = given end
+  local server <close> = http.serve("127.0.0.1:0", function(req, res)
+    request, events = req, res:events()
+  end, options)
+  local conn = require("baton.net").connect(server:address())
+  conn:write "GET / HTTP/1.0\r\nHost: a\r\nLast-Event-ID: 1\r\n\r\n"
+  repeat
+  until not conn:read "some"
+  events.request, events.heart = nil, nil -- not for programs
+  is_there = {
+    http = keys(http),
+    ServeOptions = keys(options),
+    Figures = keys(figures),
+    Stats = keys(server:stats()),
+    Server = keys(plain_methods(server)),
+    Request = keys(methods(request)),
+    Events = keys(plain_methods(events), events),
+  }
+end
+
 if arg[2] == "vm" then
   local vm = require "baton.vm"
   local w = assert(vm.spawn({ daemon = true }, function() require("baton.process").sleep(3600) end))

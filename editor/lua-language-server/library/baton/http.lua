@@ -1,0 +1,212 @@
+---@meta baton.http
+
+-- HTTP/1.1 servers. Each connection is a process, and a handler is called in it: it may wait. All
+-- that a client sends is bounded, in size and in time.
+
+---A server is an address and a function:
+---
+---```lua
+---local http = require "baton.http"
+---local net = require "baton.net"
+---
+---local server = assert(http.serve("127.0.0.1:0", function(req, res)
+---  if req.method == "POST" then return 201, "you sent " .. req:body() end
+---  return 200, "hello " .. (req.query.name or "world")
+---end))
+---
+---local conn <close> = assert(net.connect(server:address()))
+---conn:write "GET /?name=you HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
+---print(conn:read "line")
+---print(conn:read("all"):match "\r\n\r\n(.*)")
+---print(server:stop())
+---```
+---
+---```text
+---HTTP/1.1 200 OK
+---hello you
+---0
+---```
+---
+---The server writes Date, Content-Length, Transfer-Encoding and Connection itself. A handler that
+---wants the connection to end sets the field Connection to "close".
+---
+---A client that sends what could be read in two ways gets 400, and its connection ends: two
+---lengths, a folded line, a line without "\r", no Host or two. Other statuses are 408 for a slow
+---head or body, 413 and 431 for what is too large, 417, 501 for methods and codings that are not
+---known, and 505. No handler is called for any of these, apart from bodies, which a handler reads.
+---A handler that fails after its body could not be read gives the body's status.
+---@class baton.http
+local http = {}
+
+---Options of `http.serve`. Times are seconds.
+---@class (exact) baton.http.ServeOptions
+---@field header_timeout? number for a whole head, from its first byte; default 10
+---@field body_timeout? number for a whole body, from when it is read, and for each 256 KiB of a reply; default 30
+---@field idle_timeout? number for the next request of a connection; default 60
+---@field handler_timeout? number for a handler, which runs in a process of its own then, and is killed; the client gets 504
+---@field max_header? integer bytes of a head; default 16384
+---@field max_body? integer bytes of a body; default 1 MiB
+---@field max_connections? integer connections that may be open; others wait to be accepted; default 10000
+---@field max_handlers? integer requests that may be handled at once; others get 503
+---@field on_error? fun(message: string, req: baton.http.Request) called with the traceback of a handler that fails; it is written on stderr otherwise
+---@field access_log? true | file* | fun(req: baton.http.Request, figures: baton.http.Figures) lines of the combined format, on stdout or to a file; or a function that is called after each request
+---@field reuseport? boolean several servers may have the port, and share its connections
+---@field name? string of the processes; default "http"
+
+---What a function for the access log gets.
+---@class baton.http.Figures
+---@field status integer
+---@field sent integer bytes of the reply's body
+---@field seconds number since the head had come
+
+---What `server:stats()` returns. Counts are since the start.
+---@class baton.http.Stats
+---@field accepted integer connections
+---@field connections integer that are open now
+---@field handlers integer that run now
+---@field requests integer that handlers got
+---@field refused integer requests that no handler got
+---@field timeouts integer heads, bodies and handlers that took too long
+---@field failures integer handlers that failed
+---@field replies integer[] by the first digit of their status: `replies[2]` had 200 to 299
+
+---Serves an address, or a listener of `baton.net`. The function `handler` is called with each
+---request. It returns a status, a body and fields; or a body alone; or it has sent the reply. The
+---program goes on until the server is stopped.
+---@param address string | baton.net.Listener
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@param options? baton.http.ServeOptions
+---@return baton.http.Server? server
+---@return string? why
+function http.serve(address, handler, options) end
+
+---A server. A `<close>` variable stops it at once.
+---@class baton.http.Server
+local Server = {}
+
+---The address, with its port.
+---@return string address
+function Server:address() end
+
+---Its figures.
+---@return baton.http.Stats stats
+function Server:stats() end
+
+---Stops to accept, and ends idle connections. Waits until open requests have been answered, at most
+---`grace` seconds, 10 by default. Then kills what is left.
+---@param grace? number
+---@return integer killed requests that were killed
+function Server:stop(grace) end
+
+---A request with its reply: `req` and `res` are one object. It may be kept, but once its handler
+---has returned it cannot read or send. Other fields may be set, and are the program's own.
+---@class baton.http.Request
+---@field method string
+---@field path string as it came, with its codes such as `%20`
+---@field query table<string, string> decoded; of several values the first
+---@field query_string string as it came
+---@field target string path and query as they came
+---@field headers table<string, string> names in lower case; several values have commas between
+---@field host string
+---@field version "1.1" | "1.0"
+---@field peer string the address of the client
+local Request = {}
+
+---The value of a field, whatever the case of its name, without making the table `headers`.
+---@param name string
+---@return string? value
+function Request:header(name) end
+
+---Reads all of the body. A second call returns it again.
+---@param max? integer bytes, if fewer than the server's `max_body`
+---@return string? body
+---@return string? why "too large", "timeout", "malformed" or "closed"
+function Request:body(max) end
+
+---Reads the next part of the body; nil at its end.
+---@param size? integer bytes at most; default 65536
+---@return string? part
+---@return string? why as of `body`
+function Request:read(size) end
+
+---Without arguments, the value that the body has as JSON. With arguments, replies with a value.
+---@overload fun(self: baton.http.Request): any, string?
+---@param status integer may be left out: 200
+---@param value any
+---@param fields? table<string, string | string[]>
+---@return true? sent
+---@return string? why
+function Request:json(status, value, fields) end
+
+---Sets a field of the reply that is sent later, as middleware does.
+---@param name string
+---@param value string | number | string[] | nil
+---@return baton.http.Request self
+function Request:set(name, value) end
+
+---Sends the reply.
+---@param status integer may be left out: 200
+---@param body? string
+---@param fields? table<string, string | string[]>
+---@return true? sent
+---@return string? why
+function Request:send(status, body, fields) end
+
+---Begins a reply whose length is not known, and returns the same object, for `write` and `close`. A
+---`<close>` variable closes it; after an error the client sees that the rest is missing.
+---@param status? integer default 200
+---@param fields? table<string, string | string[]>
+---@return baton.http.Request? stream
+---@return string? why
+function Request:stream(status, fields) end
+
+---Sends a part of a stream.
+---@param s string | number
+---@param ... string | number
+---@return true? sent
+---@return string? why "closed" if the client is gone
+function Request:write(s, ...) end
+
+---Ends a stream. The end of the handler does so, too.
+---@return true? sent
+---@return string? why
+function Request:close() end
+
+---Begins server-sent events. The option `heartbeat` is how many seconds are between comments, which
+---keep the connection open, 15 by default; or false.
+---@param options? { heartbeat: number | false }
+---@return baton.http.Events? events
+---@return string? why
+function Request:events(options) end
+
+---How the last failure of the body is answered; nil without a failure.
+---@return integer? status
+function Request:fault() end
+
+---What the access log says.
+---@return integer status
+---@return integer sent bytes of the reply's body
+---@return number seconds since the head had come
+function Request:figures() end
+
+---Whether the reply has begun.
+---@return "streams" | "replied" | nil progress
+function Request:progress() end
+
+---Server-sent events. A `<close>` variable ends them.
+---@class baton.http.Events
+---@field last_id? string the last event that the client has seen
+local Events = {}
+
+---Sends an event: its data, or a table with `data`, `event`, `id` and `retry`.
+---@param event string | table
+---@return true? sent
+---@return string? why "closed" if the client is gone
+function Events:send(event) end
+
+---Ends the events.
+---@return true? sent
+---@return string? why
+function Events:close() end
+
+return http
