@@ -41,11 +41,7 @@ const REFERENCES: &[(&str, &str, &str)] = &[
         "cluster.lua",
         "docs/book/src/reference-cluster.md",
     ),
-    (
-        "baton.http",
-        "http.lua",
-        "docs/book/src/reference-http.md",
-    ),
+    ("baton.http", "http.lua", "docs/book/src/reference-http.md"),
     ("baton.net", "net.lua", "docs/book/src/reference-net.md"),
     ("baton.web", "web.lua", "docs/book/src/reference-web.md"),
     ("baton.vm", "vm.lua", "docs/book/src/reference-vm.md"),
