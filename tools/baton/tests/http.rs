@@ -31,5 +31,6 @@ cases! {
         stopping_ends_idle_connections_and_waits_for_open_requests,
         stopping_kills_what_does_not_end_and_says_how_many,
         stopping_under_load_loses_no_request,
+        stopping_ends_handlers_that_read_or_write,
         a_killed_connection_counts_no_more;
 }

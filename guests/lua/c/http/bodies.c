@@ -23,12 +23,14 @@ static void consume(struct baton_http_exchange *exchange, size_t size) {
 
 static enum part fail(struct baton_http_exchange *exchange, uint16_t status) {
   exchange->fault = status;
+  if (exchange->session == NULL) return FAILED; /* closed by another process, while it waited */
   exchange->session->ends = exchange->session->has_unread = 1;
   return FAILED;
 }
 
 static enum part fail_by(struct baton_http_exchange *exchange, enum baton_net_result result) {
-  if (result == BATON_NET_TIMED_OUT) exchange->session->server->timeouts++;
+  if (result == BATON_NET_TIMED_OUT && exchange->session != NULL)
+    exchange->session->server->timeouts++;
   return fail(exchange, result == BATON_NET_TIMED_OUT ? 408 : 400);
 }
 
@@ -63,11 +65,12 @@ static enum part decode(struct baton_http_exchange *exchange, size_t *size) {
 /* Waits for the next part of the body, which lies in the buffer. */
 static enum part next_part(lua_State *L, struct baton_http_exchange *exchange, const char **data,
     size_t *size, uint64_t deadline) {
-  struct baton_net_connection *connection = exchange->session->connection;
+  struct baton_net_connection *connection;
   enum baton_net_result result;
   size_t wanted;
   if (exchange->body_has_ended) return ENDED;
-  if (exchange->fault != 0) return FAILED;
+  if (exchange->fault != 0 || exchange->session == NULL) return FAILED;
+  connection = exchange->session->connection;
   result = begin(L, exchange);
   if (result != BATON_NET_DONE) return fail_by(exchange, result);
   if (exchange->deadline < deadline) deadline = exchange->deadline;

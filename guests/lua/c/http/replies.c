@@ -104,6 +104,7 @@ static int push_outcome(
 /* stream:close() */
 static int exchange_close(lua_State *L) {
   struct baton_http_exchange *exchange = baton_http_check_exchange(L, 1);
+  struct baton_http_session *session = exchange->session;
   struct iovec part = {(char *)(size_t)"0\r\n\r\n", 5};
   if (exchange->progress != BATON_HTTP_STREAMS || exchange->session == NULL) {
     lua_pushboolean(L, 1);
@@ -111,8 +112,8 @@ static int exchange_close(lua_State *L) {
   }
   exchange->progress = BATON_HTTP_REPLIED;
   if (exchange->has_no_body || !exchange->is_chunked)
-    return push_outcome(L, exchange->session, BATON_NET_DONE);
-  return push_outcome(L, exchange->session, write_all(L, exchange->session, &part, 1));
+    return push_outcome(L, session, BATON_NET_DONE);
+  return push_outcome(L, session, write_all(L, session, &part, 1));
 }
 
 /* __close of a stream: what an error or a kill has cut off does not end as if it were whole. */
@@ -228,6 +229,7 @@ int baton_http_refuse(lua_State *L) {
 /* res:stream([status], [fields]): sends the head, and returns the same object */
 static int exchange_stream(lua_State *L) {
   struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  struct baton_http_session *session = exchange->session;
   struct baton_http_reply reply;
   struct iovec part;
   char room[BATON_HTTP_ROOM];
@@ -250,8 +252,8 @@ static int exchange_stream(lua_State *L) {
   part = baton_http_write_head(L, &reply, room);
   note(exchange, &reply);
   exchange->progress = BATON_HTTP_STREAMS;
-  result = write_all(L, exchange->session, &part, 1);
-  if (result != BATON_NET_DONE) return push_outcome(L, exchange->session, result);
+  result = write_all(L, session, &part, 1);
+  if (result != BATON_NET_DONE) return push_outcome(L, session, result);
   lua_settop(L, 1);
   return 1;
 }

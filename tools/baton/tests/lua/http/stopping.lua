@@ -88,6 +88,31 @@ function case.stopping_under_load_loses_no_request()
   check.equal(lost, 0)
 end
 
+-- A regression: the request had lost its connection when its handler went on.
+function case.stopping_ends_handlers_that_read_or_write()
+  local server = http.serve("127.0.0.1:0", function(req)
+    if req.path == "/body" then
+      req:body()
+    elseif req.path == "/write" then
+      local stream, data = req:stream(), ("x"):rep(1 << 20)
+      while stream:write(data) do
+      end
+    end
+    return 200, "x"
+  end, { handler_timeout = 1000 })
+  local clients = {}
+  for i, path in ipairs { "/body", "/write", "/chunks" } do
+    clients[i] = connect_to(server)
+    local framing = ({ "Content-Length: 5", "A: b", "Transfer-Encoding: chunked" })[i]
+    clients[i]:write(("POST %s HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n"):format(path, framing))
+  end
+  check.eventually("handlers", function() return server:stats().handlers >= 2 end)
+  process.sleep(0.01)
+  server:stop(0)
+  check.equal(server:stats().connections, 0)
+  check.equal(server:stats().handlers, 0)
+end
+
 function case.a_killed_connection_counts_no_more()
   local server <close> = http.serve("127.0.0.1:0", function() process.current():kill() end)
   local conn = connect_to(server)
