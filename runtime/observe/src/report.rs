@@ -272,6 +272,7 @@ mod tests {
             waits: String::new(),
             object: String::new(),
             has_moved_on: false,
+            has_sunk: false,
             since: None,
             spawned_at: "a.lua:3".to_owned(),
             context: fields.into_iter().collect(),

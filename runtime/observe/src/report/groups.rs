@@ -133,6 +133,7 @@ impl fmt::Display for Group<'_> {
         let alike = Process {
             since: None,
             has_moved_on: false,
+            has_sunk: false,
             waits,
             ..example.clone()
         };
