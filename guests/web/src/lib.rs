@@ -6,8 +6,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`tls`] | TLS by rustls |
-//! | [`websocket`] | frames and messages of WebSocket by tungstenite |
+//! | `tls` | TLS by rustls |
+//! | `websocket` | frames and messages of WebSocket by tungstenite |
 //! | `c` | both for `c/`, the module's half in C, which reads, writes and waits by `baton.net` |
 //! | `record` | what the program finds in the file; the texts of `lua/` |
 

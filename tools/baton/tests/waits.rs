@@ -122,6 +122,62 @@ fn the_waiters_of_a_mutex_are_one_group_with_one_holder() {
     assert!(!busy.contains("jobs"), "{busy}");
 }
 
+/// A reader that could run, but is less urgent than a process that computes. Its stack looks like
+/// that of a reader that waits.
+#[test]
+fn a_partner_that_waits_for_its_turn_is_said_to_with_its_priority() {
+    let program = ready(observed(
+        "local audit = process.channel { 1, name = 'audit' }
+         process.spawn({ name = 'trail', priority = 20 }, function()
+           while true do audit:receive() end
+         end)
+         process.sleep(0.01)
+         process.spawn({ name = 'board', priority = 30 }, function() while true do end end)
+         process.spawn({ name = 'clerk' }, function() while true do audit:send(1) end end)
+         print 'ready'
+         io.stdout:flush()
+         process.sleep(3600)",
+    ));
+    let outcome = ask(
+        "profile",
+        &program,
+        &["--waits", "-r", "499", "-d", "0.5", "--json"],
+    );
+    program.signal_until_it_ends("KILL");
+    let summary = json(&outcome);
+    let waits = &summary["waits"];
+    let [audit] = those(waits, "object", "the channel 'audit' (to send)")[..] else {
+        panic!("one row expected in {waits:#}");
+    };
+    let holder = "process 2 'trail' (waits for its turn, priority 20)";
+    assert_eq!(audit["holder"], holder, "{audit:#}");
+}
+
+/// A channel as a pool: whoever was to give back is of interest.
+#[test]
+fn who_sent_last_to_an_empty_channel_is_said_of_idle_processes_too() {
+    let program = ready(observed(
+        "local pool = process.channel { 1, name = 'pool' }
+         process.spawn(function() pool:send 'connection' end):join()
+         pool:receive()
+         for _ = 1, 3 do process.spawn({ name = 'server' }, function() pool:receive() end) end
+         process.sleep(0)
+         print 'ready'
+         io.stdout:flush()
+         process.sleep(3600)",
+    ));
+    let text = stacks(&program, &["--group"]);
+    program.signal_until_it_ends("KILL");
+    let (_, idle) = text.split_once("idle: these wait").expect("idle ones");
+    let (_, pool) = idle
+        .split_once("the channel 'pool' (to receive): 3 processes wait, the longest for ")
+        .expect("the object");
+    assert_has(
+        pool,
+        " s\nlast sent to by a process that has ended\n3 processes: waiting",
+    );
+}
+
 /// With a process that computes, so that the mutex is handed on while stacks are read.
 #[test]
 fn a_look_at_ten_thousand_processes_is_of_one_instant() {

@@ -194,6 +194,13 @@ impl fmt::Display for Groups<'_> {
             if number == 0 {
                 writeln!(f, "{line_between}idle: these wait for work, or for a time")?;
             }
+            // A channel may hold what a pool lends: then who was to give it back is of interest.
+            let mut objects = self.overview.objects.iter();
+            if let Some(object) = objects.find(|object| is_of(group, object))
+                && !object.partners.is_empty()
+            {
+                self.write_object(object, f)?;
+            }
             write!(f, "{group}")?;
         }
         write!(f, "{}", self.overview)

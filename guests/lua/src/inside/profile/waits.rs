@@ -17,7 +17,7 @@ use super::packed::PackedFrames;
 use super::random::Random;
 use super::{MOST_FRAMES, Place, SampleKind, Sampler};
 use crate::inside::{nanos, objects, stacks};
-use baton_core::sched::{CensusRow, Partner, Role, State, ThreadNames, WaitObject};
+use baton_core::sched::{CensusRow, Partner, ProcessId, Role, State, ThreadNames, WaitObject};
 use baton_core::vm::{NoLook, View, Vm};
 use baton_sys::clock;
 use std::collections::HashMap;
@@ -253,6 +253,19 @@ impl<'a, 'v> Tick<'a, 'v> {
         Partner { process, ..partner }
     }
 
+    /// Names the partner, and says if it could run and others do: its stack does not show that.
+    fn title_of_partner(&self, record: usize, process: ProcessId) -> String {
+        let title = stacks::title(record);
+        let sched = self.view.sched();
+        match sched.state(process) {
+            State::Runnable => format!(
+                "{title} (waits for its turn, priority {})",
+                sched.priority(process).get()
+            ),
+            _ => title,
+        }
+    }
+
     /// What the partner of waits does meanwhile.
     fn partner(&self, partner: Partner, waiter: &Place, weight: f64) -> Found {
         let record = self.view.sched().user_data(partner.process);
@@ -265,7 +278,7 @@ impl<'a, 'v> Tick<'a, 'v> {
             object: waiter.object.clone(),
             class: waiter.class,
             holder: match record {
-                Some(record) => stacks::title(record),
+                Some(record) => self.title_of_partner(record, partner.process),
                 None => "a process that has ended".to_owned(),
             },
             role: partner.role.before_name(),
