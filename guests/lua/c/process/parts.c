@@ -6,7 +6,9 @@
 ** instructions. Whether there is kept code does not depend on the time, so a simulated run is as it
 ** was.
 */
+#include "seam/internals.h"
 #include "process/process.h"
+#include "state/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,14 +87,24 @@ void baton_lua_load_part(lua_State *L, const char *name, const char *chunk) {
   baton_lua_load_text(L, name, text, size, chunk);
 }
 
-/* A simulated run counts instructions, so its parts are loaded at once: its seeds stay as they are.
-*/
+/* In a simulated run a part is loaded at once, and its instructions do not count. So a seed stays as
+   it is when the part changes. */
+static void load_uncounted(lua_State *L, int module) {
+  struct baton_lua_vm *vm = baton_lua_caller(L)->vm;
+  const uint32_t left = vm->steps_left;
+  int status;
+  lua_pushvalue(L, module);
+  vm->steps_left = UINT32_MAX;
+  status = lua_pcall(L, 1, 0, 0);
+  vm->steps_left = left;
+  if (status != LUA_OK) lua_error(L);
+}
+
 void baton_lua_load_later(lua_State *L, const char *const *names, int entries) {
   const int load = lua_gettop(L), module = load - 1;
   int count = 0;
   if (baton_simulated) {
-    lua_pushvalue(L, module);
-    lua_call(L, 1, 0);
+    load_uncounted(L, module);
     return;
   }
   baton_lua_load_part(L, "later", "=baton.later");
