@@ -8,8 +8,8 @@ use harness::{Outcome, Run, baton, lua_dir};
 /// The last of the seeds that are searched. Each fault is found by one of them.
 const LAST_SEED: u32 = 500;
 
-/// How many failing seeds are explained. Nothing can be left out of an explanation, but another seed
-/// may have a shorter one.
+/// How many failing seeds are explained. Nothing can be left out of an explanation, but another
+/// seed may have a shorter one.
 const EXPLAINED: usize = 5;
 
 /// Makes a test of each program. The number is the most preemptions that its explanation may have.

@@ -87,8 +87,8 @@ void baton_lua_load_part(lua_State *L, const char *name, const char *chunk) {
   baton_lua_load_text(L, name, text, size, chunk);
 }
 
-/* In a simulated run a part is loaded at once, and its instructions do not count. So a seed stays as
-   it is when the part changes. */
+/* In a simulated run a part is loaded at once, and its instructions do not count. So a seed stays
+   as it is when the part changes. */
 static void load_uncounted(lua_State *L, int module) {
   struct baton_lua_vm *vm = baton_lua_caller(L)->vm;
   const uint32_t left = vm->steps_left;
