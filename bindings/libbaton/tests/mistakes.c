@@ -2,9 +2,11 @@
    processes, and in programs that have switched stacks. The argument chooses the mistake. */
 #include "baton.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The compiler must neither see nor drop the mistakes. */
 static volatile size_t past_the_end = 8;
@@ -107,7 +109,9 @@ int main(int argc, char **argv) {
     expect(baton_spawn_first(vm, &options, message, sizeof message) != 0, "a process");
   }
   expect(baton_vm_run(vm) == 0, "the end");
-  expect(baton_vm_free(vm) == 0, "a VM that is freed");
+  /* Other threads of the VM end by themselves. */
+  for (i = 0; i < 5000 && baton_vm_free(vm) == -EBUSY; i++) usleep(1000);
+  expect(i < 5000, "a VM that is freed");
   puts("done");
   return 0;
 }

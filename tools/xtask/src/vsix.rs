@@ -119,6 +119,8 @@ mod checks {
                 "extension/library/baton/ffi.lua",
                 "extension/library/baton/http.lua",
                 "extension/library/baton/inspect.lua",
+                "extension/library/baton/json.lua",
+                "extension/library/baton/log.lua",
                 "extension/library/baton/net.lua",
                 "extension/library/baton/process.lua",
                 "extension/library/baton/vm.lua",
