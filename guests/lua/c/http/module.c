@@ -36,6 +36,6 @@ int baton_http_open(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   baton_lua_load_part(L, "http_server", "=baton.http");
   lua_insert(L, -2);
-  lua_call(L, 1, 1);
+  baton_lua_run_part(L, 1, 1);
   return 1;
 }

@@ -69,6 +69,6 @@ int baton_lua_open_log(lua_State *L) {
   baton_lua_note_function(post);
   baton_lua_load_part(L, "log", "=baton.log");
   luaL_newlib(L, functions);
-  lua_call(L, 1, 1);
+  baton_lua_run_part(L, 1, 1);
   return 1;
 }

@@ -90,5 +90,5 @@ void baton_lua_adapt_module(lua_State *L, const char *name) {
   lua_pushcfunction(L, hold_kills);
   lua_pushcfunction(L, shut_down);
   lua_pushcfunction(L, metatable_of);
-  lua_call(L, 8, 0);
+  baton_lua_run_part(L, 8, 0);
 }

@@ -260,6 +260,6 @@ int baton_lua_open_inspect(lua_State *L) {
   baton_lua_load_part(L, "inspect", "=baton.inspect");
   luaL_newlib(L, functions);
   add_metrics(L);
-  lua_call(L, 1, 1);
+  baton_lua_run_part(L, 1, 1);
   return 1;
 }

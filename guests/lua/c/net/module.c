@@ -235,7 +235,7 @@ static void simulate_sockets(lua_State *L) {
   luaL_requiref(L, "baton.net", baton_net_open, 0);
   lua_pushcfunction(L, await_sockets);
   lua_pushcfunction(L, is_socket_ready);
-  lua_call(L, 4, 0);
+  baton_lua_run_part(L, 4, 0);
 }
 
 /* net.simulated(options): what goes wrong from now on. Returns whether this is a simulated run. */

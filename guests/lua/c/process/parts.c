@@ -87,24 +87,28 @@ void baton_lua_load_part(lua_State *L, const char *name, const char *chunk) {
   baton_lua_load_text(L, name, text, size, chunk);
 }
 
-/* In a simulated run a part is loaded at once, and its instructions do not count. So a seed stays
-   as it is when the part changes. */
-static void load_uncounted(lua_State *L, int module) {
-  struct baton_lua_vm *vm = baton_lua_caller(L)->vm;
-  const uint32_t left = vm->steps_left;
+void baton_lua_run_part(lua_State *L, int arguments, int results) {
+  struct baton_process *process = baton_simulated ? baton_lua_here(L) : NULL;
+  uint32_t left;
   int status;
-  lua_pushvalue(L, module);
-  vm->steps_left = UINT32_MAX;
-  status = lua_pcall(L, 1, 0, 0);
-  vm->steps_left = left;
+  if (process == NULL) {
+    lua_call(L, arguments, results);
+    return;
+  }
+  left = process->vm->steps_left;
+  process->vm->steps_left = UINT32_MAX;
+  status = lua_pcall(L, arguments, results, 0);
+  process->vm->steps_left = left;
   if (status != LUA_OK) lua_error(L);
 }
 
+/* In a simulated run a part is run at once: then when it is first used makes no difference. */
 void baton_lua_load_later(lua_State *L, const char *const *names, int entries) {
   const int load = lua_gettop(L), module = load - 1;
   int count = 0;
   if (baton_simulated) {
-    load_uncounted(L, module);
+    lua_pushvalue(L, module);
+    lua_call(L, 1, 0);
     return;
   }
   baton_lua_load_part(L, "later", "=baton.later");
@@ -116,6 +120,6 @@ void baton_lua_load_later(lua_State *L, const char *const *names, int entries) {
     lua_rawseti(L, -2, count + 1);
   }
   if (entries != 0) lua_pushvalue(L, entries);
-  lua_call(L, entries != 0 ? 4 : 3, 0);
+  baton_lua_run_part(L, entries != 0 ? 4 : 3, 0);
   lua_pop(L, 1);
 }

@@ -36,6 +36,10 @@ int baton_lua_list(lua_State *L);
 /* Pushes a file of lua/, named without its ending, as a function. `chunk` is its name in reports.
    Raises an error if memory is short. Outside the VM. */
 void baton_lua_load_part(lua_State *L, const char *name, const char *chunk);
+/* Runs a part with arguments that are above it, as lua_call does. In a simulated run its
+   instructions do not count, so a seed stays as it is when the part becomes longer. The part does
+   not wait. */
+void baton_lua_run_part(lua_State *L, int arguments, int results);
 /* The same for a text in Lua. Its name is no other text's. */
 void baton_lua_load_text(
     lua_State *L, const char *name, const char *text, size_t size, const char *chunk);

@@ -198,7 +198,7 @@ static int load_scope(lua_State *L) {
   lua_pushcfunction(L, baton_lua_raise_with_trace);
   lua_pushcfunction(L, baton_lua_refuse_argument);
   lua_pushcfunction(L, baton_lua_type_given);
-  lua_call(L, 8, 0);
+  baton_lua_run_part(L, 8, 0);
   return 0;
 }
 
@@ -209,7 +209,7 @@ static int load_supervise(lua_State *L) {
   lua_pushcfunction(L, baton_lua_end_process);
   lua_pushcfunction(L, baton_lua_refuse_argument);
   lua_pushcfunction(L, baton_lua_type_given);
-  lua_call(L, 5, 0);
+  baton_lua_run_part(L, 5, 0);
   return 0;
 }
 

@@ -31,7 +31,7 @@ static int load_workers(lua_State *L) {
   baton_lua_load_part(L, "vm_workers", "=baton.vm");
   lua_pushvalue(L, 1);
   lua_pushvalue(L, lua_upvalueindex(1));
-  lua_call(L, 2, 0);
+  baton_lua_run_part(L, 2, 0);
   return 0;
 }
 
@@ -51,7 +51,7 @@ static int open_module(lua_State *L) {
   baton_lua_load_part(L, "vm", "=baton.vm");
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
-  lua_call(L, 2, 1); /* its function serve */
+  baton_lua_run_part(L, 2, 1); /* its function serve */
   baton_vms_keep_serve(L);
   lua_getfield(L, 2, "builtin");
   lua_pushvalue(L, 1);

@@ -1,5 +1,5 @@
 -- A long run with one unprotected counter among much that is protected. A failing run has hundreds
--- of preemptions, and one of them matters.
+-- of preemptions, and few of them matter.
 local process = require "baton.process"
 
 local mutex, channel = process.mutex { name = "totals" }, process.channel(4)
