@@ -56,6 +56,8 @@ cases! {
         one_thread_is_enough,
         a_killed_one_gives_its_thread_back,
         calls_beside_waits_are_not_counted_as_waits,
+        a_thread_is_given_up_that_was_kept_before_a_call_that_lasts,
+        calls_beside_more_waits_than_threads_go_on_beside_each_other,
         waits_in_callbacks_of_callbacks;
 }
 

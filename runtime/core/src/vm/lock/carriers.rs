@@ -357,11 +357,13 @@ impl Vm {
         }
     }
 
-    /// A thread that can get the VM when it is taken from a call: a waiting one, or a new one. The
-    /// VM's mutex is held.
+    /// A thread that can get the VM when it is taken from a call: a waiting one, or a new one. If
+    /// there is neither, one that is kept for another process: the call may last until some process
+    /// runs. The VM's mutex is held.
     pub(super) fn carrier_to_spare(self: &Arc<Vm>, state: &mut LockState) -> Option<CarrierId> {
         self.nameless_carrier(state)
             .or_else(|| state.waiting_named_carrier())
+            .or_else(|| state.waiting_kept_carrier())
     }
 
     /// As [`Vm::carrier_to_spare`], without the named threads.

@@ -293,6 +293,7 @@ impl Vm {
                     began: entry.thread.and_then(ThreadHandle::cpu_time),
                 });
                 entry.needed = inner.sched.is_pinned_to(owner);
+                entry.is_kept = self.is_kept(inner, owner);
             }
             true
         })

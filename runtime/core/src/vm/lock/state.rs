@@ -177,15 +177,24 @@ impl LockState {
         self.find_waiting(|_, entry| entry.is_named)
     }
 
+    /// A waiting thread that is left to a process with foreign frames there.
+    pub(super) fn waiting_kept_carrier(&self) -> Option<CarrierId> {
+        self.find(|_, entry| entry.waiting && entry.offloading == Offloading::None && entry.is_kept)
+    }
+
     /// The first waiting thread that is promised to no process and `suits`.
     pub(super) fn find_waiting(
         &self,
         suits: impl Fn(CarrierId, &CarrierEntry) -> bool,
     ) -> Option<CarrierId> {
+        self.find(|carrier, entry| entry.is_free() && suits(carrier, entry))
+    }
+
+    fn find(&self, suits: impl Fn(CarrierId, &CarrierEntry) -> bool) -> Option<CarrierId> {
         let numbered = self.carriers.iter().enumerate();
         numbered
             .filter_map(|(number, entry)| Some((CarrierId(number as u32), entry.as_ref()?)))
-            .find(|(carrier, entry)| entry.is_free() && suits(*carrier, entry))
+            .find(|(carrier, entry)| suits(*carrier, entry))
             .map(|(carrier, _)| carrier)
     }
 }

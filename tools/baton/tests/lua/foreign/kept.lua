@@ -222,6 +222,38 @@ function case.calls_beside_waits_are_not_counted_as_waits()
   for i = 1, 4 do check.results("waiter", { true, true }, waiters[i]:join()) end
 end
 
+function case.a_thread_is_given_up_that_was_kept_before_a_call_that_lasts()
+  process.params.thread_idle = 0.01
+  local gate, path = process.event(), check.fifo()
+  local all = {}
+  for i = 1, 3 do
+    all[i] = process.spawn(function()
+      blocker.call_and_return(function() gate:wait() end)
+      io.open(path)
+    end)
+    check.becomes(all[i], "waiting")
+  end
+  gate:set()
+  for i = 1, 3 do check.becomes(all[i], "foreign") end
+  check.write_file(path, "")
+  for i = 1, 3 do all[i]:join() end
+  check.eventually("one thread is left", function() return process.threads() == 1 end)
+end
+
+-- Each of the two calls lasts until the other one has begun, when all other threads are kept.
+function case.calls_beside_more_waits_than_threads_go_on_beside_each_other()
+  process.params.max_threads = 2
+  local gate, waiters = process.event(), {}
+  for i = 1, 20 do waiters[i] = waiter(gate) end
+  local path = check.fifo()
+  local reader = process.spawn(io.open, path)
+  local writer = process.spawn(io.open, path, "w")
+  check.that(reader:join())
+  check.that(writer:join())
+  gate:set()
+  for i = 1, #waiters do check.results("waiter", { true, true }, waiters[i]:join()) end
+end
+
 function case.waits_in_callbacks_of_callbacks()
   check.list(
     all_inside(6, 6, function(i, f)
