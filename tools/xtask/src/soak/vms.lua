@@ -608,6 +608,9 @@ for i = 1, 2 do servers[i] = start({ name = "server " .. i }, "vms_served") end
 -- The first of each action makes what exists once.
 local warm = Random.new(seed)
 for _, name in ipairs(actions) do act(warm, name) end
+-- The thread that starts commands begins with the first command of a thread other than the first.
+process.spawn({ thread = "commands" }, function() io.popen("true"):close() end):join()
+process.sleep(4 * process.params.thread_idle)
 local begin = held()
 
 local deadline, done = process.now() + seconds, false
