@@ -33,4 +33,9 @@ cases! {
         stopping_under_load_loses_no_request,
         stopping_ends_handlers_that_read_or_write,
         a_killed_connection_counts_no_more;
+    mod json from "http/json.lua":
+        json_comes_and_goes_as_values,
+        what_is_no_json_is_told_with_its_place,
+        a_large_value_comes_and_goes_whole_and_a_larger_one_gives_413,
+        a_value_that_json_does_not_have_gives_500;
 }
