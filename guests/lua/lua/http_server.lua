@@ -280,6 +280,7 @@ function http.serve(address, handler, given)
     })
     if not listener then return nil, why end
   end
+  local priority = process.current():priority()
   local server = setmetatable({
     core = core.server(options),
     handler = handler,
@@ -288,10 +289,12 @@ function http.serve(address, handler, given)
     on_error = options.on_error or report_on_stderr,
     options = options,
     sessions = setmetatable({}, { __mode = "k" }),
-    spawn_options = { daemon = true, name = options.name },
+    -- What computes sinks, so that others wait for one slice at most.
+    spawn_options = { daemon = true, decay = true, name = options.name, priority = priority },
     text = listener:address(),
   }, Server)
-  server.acceptor = process.spawn({ name = options.name .. " accept" }, accept_connections, server)
+  local acceptor = { name = options.name .. " accept", priority = math.min(priority + 1, 80) }
+  server.acceptor = process.spawn(acceptor, accept_connections, server)
   return server
 end
 

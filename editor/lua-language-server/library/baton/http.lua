@@ -73,6 +73,10 @@ local http = {}
 ---Serves an address, or a listener of `baton.net`. The function `handler` is called with each
 ---request. It returns a status, a body and fields; or a body alone; or it has sent the reply. The
 ---program goes on until the server is stopped.
+---
+---Each connection is a daemon with the caller's priority and `decay = true`: a handler that
+---computes for longer than a slice runs a level below until it waits, and the others run before it.
+---The process that accepts connections is a level above.
 ---@param address string | baton.net.Listener
 ---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
 ---@param options? baton.http.ServeOptions
