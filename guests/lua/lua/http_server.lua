@@ -48,6 +48,7 @@ local OPTIONS = {
   access_log = { is_log, "function, file or true" },
   reuseport = { function(value) return type(value) == "boolean" end, "boolean" },
   name = { function(value) return type(value) == "string" end, "string", "http" },
+  tls = { function(value) return type(value) == "table" end, "table of options or TLS context" },
 }
 
 local function check_options(given)
@@ -169,11 +170,20 @@ local function note(server, request)
   if not is_done then report_on_stderr(("access_log: %s"):format(tostring(why)), request) end
 end
 
+-- Whether TLS has begun. The time for a head is also the time for the handshake.
+local function secure(server, conn)
+  local known = { server = true, timeout = server.options.header_timeout }
+  if server.web.tls(conn, server.tls, known) then return true end
+  server.core:count "handshakes"
+  return false
+end
+
 local function run_connection(server, conn)
   local session <close> = new_session(conn, server.core)
   local sessions, handler, next_request = server.sessions, server.handler, session.next
   local is_timed = server.options.handler_timeout
   sessions[session] = process.current()
+  if server.tls and not secure(server, conn) then return end
   local request, more = next_request(session)
   while request do
     if more then
@@ -266,12 +276,23 @@ function Server:stop(grace)
   return kill_rest(self)
 end
 
+local function read_tls(options)
+  if not options then return true end
+  local web = require "baton.web"
+  local context = getmetatable(options) and options or web.context(options)
+  local is_read, why = context:reload()
+  if not is_read then return nil, why end
+  return web, context
+end
+
 -- http.serve(address or listener, handler, options)
 function http.serve(address, handler, given)
   if not is_callable(handler) then
     error(("http.serve: function as handler expected, got %s"):format(type(handler)), 2)
   end
   local options = check_options(given)
+  local web, tls = read_tls(options.tls)
+  if not web then return nil, tls end
   local listener, why = address, nil
   if type(address) ~= "userdata" then
     listener, why = net.listen(address, {
@@ -292,6 +313,8 @@ function http.serve(address, handler, given)
     -- What computes sinks, so that others wait for one slice at most.
     spawn_options = { daemon = true, decay = true, name = options.name, priority = priority },
     text = listener:address(),
+    tls = tls,
+    web = web,
   }, Server)
   local acceptor = { name = options.name .. " accept", priority = math.min(priority + 1, 80) }
   server.acceptor = process.spawn(acceptor, accept_connections, server)

@@ -52,6 +52,7 @@ local http = {}
 ---@field access_log? true | file* | fun(req: baton.http.Request, figures: baton.http.Figures) lines of the combined format, on stdout or to a file; or a function that is called after each request
 ---@field reuseport? boolean several servers may have the port, and share its connections
 ---@field name? string of the processes; default "http"
+---@field tls? baton.web.TlsOptions | baton.web.Context the server speaks TLS; `header_timeout` is also the time for a handshake
 
 ---What a function for the access log gets.
 ---@class baton.http.Figures
@@ -68,6 +69,7 @@ local http = {}
 ---@field refused integer requests that no handler got
 ---@field timeouts integer heads, bodies and handlers that took too long
 ---@field failures integer handlers that failed
+---@field handshakes integer handshakes of TLS that failed
 ---@field replies integer[] by the first digit of their status: `replies[2]` had 200 to 299
 
 ---Serves an address, or a listener of `baton.net`. The function `handler` is called with each
@@ -77,6 +79,9 @@ local http = {}
 ---Each connection is a daemon with the caller's priority and `decay = true`: a handler that
 ---computes for longer than a slice runs a level below until it waits, and the others run before it.
 ---The process that accepts connections is a level above.
+---
+---With the option `tls`, the files of certificates are read before the call returns, and it returns
+---nil and why if they cannot be used. `tls:reload()` of a `baton.web.context` reads them again.
 ---@param address string | baton.net.Listener
 ---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
 ---@param options? baton.http.ServeOptions

@@ -29,6 +29,7 @@ struct baton_http_server {
   int stops;             /* each reply ends its connection */
   /* figures */
   uint64_t accepted, requests, refused, timeouts, failures;
+  uint64_t handshakes; /* of TLS, that failed */
   uint64_t replies[10]; /* by the first digit of their status */
   uint64_t open, handlers; /* now */
 };
@@ -40,7 +41,7 @@ struct baton_http_session {
   struct baton_http_server *server;
   struct baton_http_exchange *exchange; /* NULL: a handler has none */
   unsigned char has_begun;  /* a request has come */
-  unsigned char is_idle;    /* it waits for the first byte of a request */
+  unsigned char is_idle;    /* it waits for the first byte of a request, or for TLS */
   unsigned char ends;       /* no other request is read */
   unsigned char has_unread; /* the client may still send: what it sends is read before the end */
   unsigned char is_counted; /* in the server's `open` */

@@ -56,8 +56,8 @@ static int server_stop(lua_State *L) {
 /* server:count("failures") */
 static int server_count(lua_State *L) {
   struct baton_http_server *server = check_server(L, 1);
-  static const char *const names[] = {"failures", "timeouts", NULL};
-  uint64_t *const counters[] = {&server->failures, &server->timeouts};
+  static const char *const names[] = {"failures", "timeouts", "handshakes", NULL};
+  uint64_t *const counters[] = {&server->failures, &server->timeouts, &server->handshakes};
   ++*counters[luaL_checkoption(L, 2, NULL, names)];
   return 0;
 }
@@ -79,9 +79,9 @@ static int server_stats(lua_State *L) {
   } figures[] = {{"accepted", server->accepted}, {"connections", server->open},
       {"handlers", server->handlers}, {"requests", server->requests},
       {"refused", server->refused}, {"timeouts", server->timeouts},
-      {"failures", server->failures}};
+      {"failures", server->failures}, {"handshakes", server->handshakes}};
   size_t i;
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 9);
   for (i = 0; i < sizeof figures / sizeof *figures; i++) {
     lua_pushinteger(L, (lua_Integer)figures[i].value);
     lua_setfield(L, -2, figures[i].name);
@@ -120,7 +120,7 @@ int baton_http_new_session(lua_State *L) {
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, 2);
   baton_lua_set_sealed_metatable(L, BATON_SEALED_HTTP_SESSION);
-  session->is_counted = 1;
+  session->is_counted = session->is_idle = 1; /* idle until a request begins */
   server->accepted++;
   server->open++;
   return 1;
@@ -197,6 +197,7 @@ static int await_head(
   uint64_t deadline = 0;
   size_t seen = 0, size;
   const char *data = baton_net_view(connection, &size);
+  session->is_idle = 0;
   if (size == 0) {
     if (session->has_begun && server->stops) return -1;
     if (await_first(L, session) != BATON_NET_DONE) return -1;
