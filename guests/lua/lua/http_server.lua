@@ -7,7 +7,7 @@ local net = require "baton.net"
 local http = {}
 local methods = core.methods
 local new_session = core.session
-local finish, fail, progress = core.finish, core.fail, methods.progress
+local finish, fail, upgrade, progress = core.finish, core.fail, core.upgrade, methods.progress
 local traceback = debug and debug.traceback or function(message) return message end
 
 -- Options
@@ -137,6 +137,9 @@ local function with_trace(message)
   return traceback(tostring(message), 2)
 end
 
+-- The WebSocket that a request has become.
+local socket_of = setmetatable({}, { __mode = "k" })
+
 -- A handler has failed, or has not ended in time: the client is told, if it was not told anything.
 local function answer_failure(server, request, status, message)
   local fault = request:fault()
@@ -146,6 +149,8 @@ local function answer_failure(server, request, status, message)
     if not is_done then report_on_stderr(("on_error: %s"):format(tostring(why)), request) end
   end
   if not progress(request) then pcall(fail, request, fault or status) end
+  local socket = socket_of[request]
+  if socket then socket:close(1011, "the handler has failed") end
 end
 
 -- A connection
@@ -238,6 +243,24 @@ local function close_idle(server, age)
   end
 end
 
+-- Tells the peers of all WebSockets, each in a process of its own: a peer may be slow to answer.
+local function close_sockets(server)
+  local closers = {}
+  local options = { daemon = true, quiet = true, name = server.options.name .. " close" }
+  for socket in pairs(server.sockets) do
+    closers[#closers + 1] =
+      process.spawn(options, socket.close, socket, 1001, "the server was stopped")
+  end
+  return closers
+end
+
+local function is_any_alive(processes)
+  for _, each in ipairs(processes) do
+    if each:status() ~= "dead" then return true end
+  end
+  return false
+end
+
 local function kill_rest(server)
   local killed, busy = 0, {}
   for session, owner in pairs(server.sessions) do
@@ -269,12 +292,19 @@ function Server:stop(grace)
   local begun = process.now()
   local deadline = begun + (grace or 10)
   process.yield()
-  while self.core:open() > 0 and process.now() < deadline do
+  local closers = close_sockets(self)
+  while (self.core:open() > 0 or is_any_alive(closers)) and process.now() < deadline do
     close_idle(self, process.now() - begun)
     process.sleep(math.max(0, math.min(0.01, deadline - process.now())))
   end
-  return kill_rest(self)
+  for _, closer in ipairs(closers) do closer:kill() end
+  local killed = kill_rest(self)
+  for socket in pairs(self.sockets) do socket.conn:close() end
+  return killed
 end
+
+-- Servers by what requests know of them.
+local server_of = setmetatable({}, { __mode = "k" })
 
 local function read_tls(options)
   if not options then return true end
@@ -310,15 +340,56 @@ function http.serve(address, handler, given)
     on_error = options.on_error or report_on_stderr,
     options = options,
     sessions = setmetatable({}, { __mode = "k" }),
+    sockets = setmetatable({}, { __mode = "k" }),
     -- What computes sinks, so that others wait for one slice at most.
     spawn_options = { daemon = true, decay = true, name = options.name, priority = priority },
     text = listener:address(),
     tls = tls,
     web = web,
   }, Server)
+  server_of[server.core] = server
   local acceptor = { name = options.name .. " accept", priority = math.min(priority + 1, 80) }
   server.acceptor = process.spawn(acceptor, accept_connections, server)
   return server
+end
+
+-- WebSocket
+-- -------------------------------------------------------------------------------------------------
+
+local UPGRADE = {
+  ["Connection"] = "Upgrade",
+  ["Upgrade"] = "websocket",
+  ["Sec-WebSocket-Version"] = "13",
+}
+
+local function refuse_upgrade(request, status, why)
+  request:send(status, why, status == 426 and UPGRADE or nil)
+  return nil, why
+end
+
+-- http.websocket(req, res, options): the request becomes a WebSocket, which is the program's. A
+-- client that asks for something else gets its answer here.
+function http.websocket(request, response, options)
+  if request ~= response then
+    error("http.websocket: the request and its reply expected, as a handler gets them", 2)
+  end
+  local web = require "baton.web"
+  local answer, status, why = web.upgrade(request.method, request.headers, options)
+  if not answer then return refuse_upgrade(request, status, why) end
+  local head = { "HTTP/1.1 101 Switching Protocols" }
+  for name, value in pairs(answer) do head[#head + 1] = ("%s: %s"):format(name, value) end
+  local conn, owner = upgrade(request, table.concat(head, "\r\n") .. "\r\n\r\n")
+  if not conn then
+    if progress(request) then return nil, owner end
+    if request:header "content-length" or request:header "transfer-encoding" then
+      return refuse_upgrade(request, 400, "a WebSocket begins without a body")
+    end
+    return refuse_upgrade(request, 503, "the server was stopped")
+  end
+  local socket = web.socket(conn, answer, options)
+  socket_of[request] = socket
+  server_of[owner].sockets[socket] = true
+  return socket
 end
 
 -- Methods of requests

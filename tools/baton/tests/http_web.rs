@@ -1,8 +1,8 @@
-//! Tests `require "baton.http"` over TLS.
+//! Tests `require "baton.http"` with what `baton.web` adds: TLS and WebSocket.
 
 mod harness;
 
-use harness::{baton, certificates, check_case};
+use harness::{baton, cases, certificates, check_case};
 
 const SECURE: &str = "http/secure.lua";
 
@@ -34,4 +34,16 @@ secure_cases! {
     bad_handshakes_harm_nobody,
     stopping_ends_handshakes_and_counts_none_of_them,
     certificates_that_cannot_be_read_are_told_at_once,
+}
+
+cases! {
+    mod websockets from "http/websocket.lua":
+        a_request_becomes_a_websocket_and_others_are_answered,
+        frames_that_come_with_the_head_are_received,
+        what_asks_for_something_else_gets_its_answer,
+        a_websocket_may_outlive_its_handler,
+        stopping_ends_websockets_by_a_close_frame,
+        stopping_waits_for_no_client_that_does_not_answer,
+        a_handler_that_fails_closes_its_websocket,
+        misuse_is_refused;
 }

@@ -70,7 +70,7 @@ local http = {}
 ---@field timeouts integer heads, bodies and handlers that took too long
 ---@field failures integer handlers that failed
 ---@field handshakes integer handshakes of TLS that failed
----@field replies integer[] by the first digit of their status: `replies[2]` had 200 to 299
+---@field replies integer[] by the first digit of their status: `replies[1]` are WebSockets
 
 ---Serves an address, or a listener of `baton.net`. The function `handler` is called with each
 ---request. It returns a status, a body and fields; or a body alone; or it has sent the reply. The
@@ -89,6 +89,38 @@ local http = {}
 ---@return string? why
 function http.serve(address, handler, options) end
 
+---Makes a request a WebSocket, within its handler. A client that asks for something else gets its
+---answer (400, 405 or 426), and the handler gets nil and why.
+---
+---```lua
+---local http = require "baton.http"
+---local web = require "baton.web"
+---
+---local server <close> = assert(http.serve("127.0.0.1:0", function(req, res)
+---  local ws <close> = assert(http.websocket(req, res))
+---  for text in ws:messages() do ws:send("you said " .. text) end
+---end))
+---
+---local ws = assert(web.connect("ws://" .. server:address() .. "/"))
+---ws:send "hello"
+---print(ws:receive())
+---ws:close()
+---```
+---
+---```text
+---you said hello
+---```
+---
+---The socket is the program's: it may outlive the handler in another process, and is no connection
+---of the server's `stats` then. If the handler fails, the socket is closed with the code 1011.
+---`server:stop` closes it with the code 1001, and waits for the peer's answer.
+---@param req baton.http.Request
+---@param res baton.http.Request
+---@param options? baton.web.SocketOptions
+---@return baton.web.Socket? socket
+---@return string? why
+function http.websocket(req, res, options) end
+
 ---A server. A `<close>` variable stops it at once.
 ---@class baton.http.Server
 local Server = {}
@@ -101,8 +133,9 @@ function Server:address() end
 ---@return baton.http.Stats stats
 function Server:stats() end
 
----Stops to accept, and ends idle connections. Waits until open requests have been answered, at most
----`grace` seconds, 10 by default. Then kills what is left.
+---Stops to accept, ends idle connections, and closes WebSockets. Waits until open requests have
+---been answered and WebSockets are closed, at most `grace` seconds, 10 by default. Then kills what
+---is left.
 ---@param grace? number
 ---@return integer killed requests that were killed
 function Server:stop(grace) end

@@ -45,6 +45,7 @@ struct baton_http_session {
   unsigned char ends;       /* no other request is read */
   unsigned char has_unread; /* the client may still send: what it sends is read before the end */
   unsigned char is_counted; /* in the server's `open` */
+  unsigned char is_upgraded; /* the program has the connection: it is not closed here */
 };
 
 enum baton_http_progress { BATON_HTTP_SILENT, BATON_HTTP_STREAMS, BATON_HTTP_REPLIED };
@@ -141,6 +142,7 @@ int baton_http_end_stream(lua_State *L);
 /* What the loops call, and programs cannot. */
 int baton_http_finish(lua_State *L);
 int baton_http_fail(lua_State *L);
+int baton_http_upgrade(lua_State *L);
 /* session:refuse(status): the reply to a request that no handler gets. */
 int baton_http_refuse(lua_State *L);
 

@@ -16,7 +16,7 @@ static void open_type(lua_State *L, int kind, const char *name) {
 int baton_http_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"server", baton_http_new_server},
       {"session", baton_http_new_session}, {"finish", baton_http_finish},
-      {"fail", baton_http_fail}, {NULL, NULL}};
+      {"fail", baton_http_fail}, {"upgrade", baton_http_upgrade}, {NULL, NULL}};
   (void)baton_inline_caller(L);
   lua_settop(L, 0);
   lua_newtable(L);

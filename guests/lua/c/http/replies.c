@@ -202,6 +202,32 @@ static int exchange_progress(lua_State *L) {
   return 1;
 }
 
+/* upgrade(exchange, head) -> connection, server; or nil and why. Sends the head, whose status is
+   101. The connection is the program's from then on. Nothing is sent, and nothing returned, if the
+   request has a body or the server stops. */
+int baton_http_upgrade(lua_State *L) {
+  struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  struct baton_http_session *session = exchange->session;
+  enum baton_net_result result;
+  struct iovec part;
+  lua_settop(L, 2);
+  part.iov_base = (char *)(size_t)luaL_checklstring(L, 2, &part.iov_len);
+  check_silent(L, exchange);
+  if (!exchange->body_has_ended || session->server->stops) return 0;
+  exchange->status = 101;
+  exchange->progress = BATON_HTTP_REPLIED;
+  session->server->replies[1]++;
+  session->ends = 1;
+  lua_getiuservalue(L, 1, 1);
+  result = write_all(L, session, &part, 1);
+  if (result != BATON_NET_DONE) return push_outcome(L, session, result);
+  if (exchange->session == NULL) return 0; /* closed by another process, while it waited */
+  session->is_upgraded = 1;
+  lua_getiuservalue(L, 3, 1);
+  lua_getiuservalue(L, 3, 2);
+  return 2;
+}
+
 int baton_http_refuse(lua_State *L) {
   struct baton_http_session *session = baton_http_check_session(L, 1);
   const unsigned status = (unsigned)luaL_checkinteger(L, 2) % 1000;

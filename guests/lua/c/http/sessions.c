@@ -141,7 +141,7 @@ static int session_close(lua_State *L) {
   session->ends = 1;
   leave_exchange(session);
   session->server->open--;
-  baton_net_close(L, session->connection);
+  if (!session->is_upgraded) baton_net_close(L, session->connection);
   return 0;
 }
 
