@@ -243,20 +243,26 @@ local function close_idle(server, age)
   end
 end
 
--- Tells the peers of all WebSockets, each in a process of its own: a peer may be slow to answer.
-local function close_sockets(server)
-  local closers = {}
-  local options = { daemon = true, quiet = true, name = server.options.name .. " close" }
-  for socket in pairs(server.sockets) do
-    closers[#closers + 1] =
-      process.spawn(options, socket.close, socket, 1001, "the server was stopped")
-  end
-  return closers
+-- Other processes add WebSockets meanwhile, which would confuse `next`.
+local function sockets_without(server, closers)
+  local sockets = {}
+  process.critical(function()
+    for socket in pairs(server.sockets) do
+      if not closers[socket] then sockets[#sockets + 1] = socket end
+    end
+  end)
+  return sockets
 end
 
-local function is_any_alive(processes)
-  for _, each in ipairs(processes) do
-    if each:status() ~= "dead" then return true end
+-- Tells the peers of WebSockets, each in a process of its own: a peer may be slow to answer.
+-- `closers` has the processes by their sockets. Returns whether one of them is alive.
+local function close_sockets(server, closers)
+  local options = { daemon = true, quiet = true, name = server.options.name .. " close" }
+  for _, socket in ipairs(sockets_without(server, closers)) do
+    closers[socket] = process.spawn(options, socket.close, socket, 1001, "the server was stopped")
+  end
+  for _, closer in pairs(closers) do
+    if closer:status() ~= "dead" then return true end
   end
   return false
 end
@@ -292,14 +298,16 @@ function Server:stop(grace)
   local begun = process.now()
   local deadline = begun + (grace or 10)
   process.yield()
-  local closers = close_sockets(self)
-  while (self.core:open() > 0 or is_any_alive(closers)) and process.now() < deadline do
+  local closers = {}
+  while (close_sockets(self, closers) or self.core:open() > 0) and process.now() < deadline do
     close_idle(self, process.now() - begun)
     process.sleep(math.max(0, math.min(0.01, deadline - process.now())))
   end
-  for _, closer in ipairs(closers) do closer:kill() end
   local killed = kill_rest(self)
-  for socket in pairs(self.sockets) do socket.conn:close() end
+  for socket, closer in pairs(closers) do
+    closer:kill()
+    socket.conn:close()
+  end
   return killed
 end
 
@@ -375,6 +383,9 @@ function http.websocket(request, response, options)
   end
   local web = require "baton.web"
   local answer, status, why = web.upgrade(request.method, request.headers, options)
+  if request.version == "1.0" then
+    answer, status, why = nil, 426, "a WebSocket begins with HTTP/1.1"
+  end
   if not answer then return refuse_upgrade(request, status, why) end
   local head = { "HTTP/1.1 101 Switching Protocols" }
   for name, value in pairs(answer) do head[#head + 1] = ("%s: %s"):format(name, value) end

@@ -103,7 +103,7 @@ function http.serve(address, handler, options) end
 ---
 ---local ws = assert(web.connect("ws://" .. server:address() .. "/"))
 ---ws:send "hello"
----print(ws:receive())
+---print((ws:receive()))
 ---ws:close()
 ---```
 ---
