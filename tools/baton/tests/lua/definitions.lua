@@ -317,7 +317,7 @@ if arg[2] == "http" then
   events.request, events.heart = nil, nil -- not for programs
   is_there = {
     http = keys(http),
-    ServeOptions = keys(options),
+    ServeOptions = keys(options, { tls = true }), -- tests/http_web.rs has the certificates for it
     Figures = keys(figures),
     Stats = keys(server:stats()),
     Server = keys(plain_methods(server)),
