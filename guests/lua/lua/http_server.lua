@@ -7,7 +7,7 @@ local net = require "baton.net"
 local http = {}
 local methods = core.methods
 local new_session = core.session
-local finish, fail, upgrade, progress = core.finish, core.fail, core.upgrade, methods.progress
+local finish, fail, progress = core.finish, core.fail, methods.progress
 local traceback = debug and debug.traceback or function(message) return message end
 
 -- Options
@@ -102,6 +102,24 @@ local function combined(request)
   )
 end
 
+-- Lines of baton.log, which never wait for a slow reader.
+local function lines_of_log()
+  local write = require("baton.log").writer()
+  return function(request)
+    local status, sent, seconds = request:figures()
+    write {
+      method = request.method,
+      target = request.target,
+      peer = request.peer,
+      status = status,
+      sent = sent,
+      microseconds = seconds * 1e6 // 1 | 0,
+      referer = request:header "referer",
+      agent = request:header "user-agent",
+    }
+  end
+end
+
 -- Returns the function that notes a request that has been answered.
 local function make_log(wanted)
   if not wanted then return nil end
@@ -111,10 +129,10 @@ local function make_log(wanted)
       wanted(request, { status = status, sent = sent, seconds = seconds })
     end
   end
-  local file = wanted == true and io.stdout or wanted
+  if wanted == true then return lines_of_log() end
   return function(request)
-    file:write(combined(request))
-    file:flush()
+    wanted:write(combined(request))
+    wanted:flush()
   end
 end
 
@@ -137,9 +155,6 @@ local function with_trace(message)
   return traceback(tostring(message), 2)
 end
 
--- The WebSocket that a request has become.
-local socket_of = setmetatable({}, { __mode = "k" })
-
 -- A handler has failed, or has not ended in time: the client is told, if it was not told anything.
 local function answer_failure(server, request, status, message)
   local fault = request:fault()
@@ -149,7 +164,7 @@ local function answer_failure(server, request, status, message)
     if not is_done then report_on_stderr(("on_error: %s"):format(tostring(why)), request) end
   end
   if not progress(request) then pcall(fail, request, fault or status) end
-  local socket = socket_of[request]
+  local socket = core.socket_of[request]
   if socket then socket:close(1011, "the handler has failed") end
 end
 
@@ -243,30 +258,6 @@ local function close_idle(server, age)
   end
 end
 
--- Other processes add WebSockets meanwhile, which would confuse `next`.
-local function sockets_without(server, closers)
-  local sockets = {}
-  process.critical(function()
-    for socket in pairs(server.sockets) do
-      if not closers[socket] then sockets[#sockets + 1] = socket end
-    end
-  end)
-  return sockets
-end
-
--- Tells the peers of WebSockets, each in a process of its own: a peer may be slow to answer.
--- `closers` has the processes by their sockets. Returns whether one of them is alive.
-local function close_sockets(server, closers)
-  local options = { daemon = true, quiet = true, name = server.options.name .. " close" }
-  for _, socket in ipairs(sockets_without(server, closers)) do
-    closers[socket] = process.spawn(options, socket.close, socket, 1001, "the server was stopped")
-  end
-  for _, closer in pairs(closers) do
-    if closer:status() ~= "dead" then return true end
-  end
-  return false
-end
-
 local function kill_rest(server)
   local killed, busy = 0, {}
   for session, owner in pairs(server.sessions) do
@@ -299,7 +290,7 @@ function Server:stop(grace)
   local deadline = begun + (grace or 10)
   process.yield()
   local closers = {}
-  while (close_sockets(self, closers) or self.core:open() > 0) and process.now() < deadline do
+  while (core.close_sockets(self, closers) or self.core:open() > 0) and process.now() < deadline do
     close_idle(self, process.now() - begun)
     process.sleep(math.max(0, math.min(0.01, deadline - process.now())))
   end
@@ -310,9 +301,6 @@ function Server:stop(grace)
   end
   return killed
 end
-
--- Servers by what requests know of them.
-local server_of = setmetatable({}, { __mode = "k" })
 
 local function read_tls(options)
   if not options then return true end
@@ -355,52 +343,10 @@ function http.serve(address, handler, given)
     tls = tls,
     web = web,
   }, Server)
-  server_of[server.core] = server
+  core.server_of[server.core] = server
   local acceptor = { name = options.name .. " accept", priority = math.min(priority + 1, 80) }
   server.acceptor = process.spawn(acceptor, accept_connections, server)
   return server
-end
-
--- WebSocket
--- -------------------------------------------------------------------------------------------------
-
-local UPGRADE = {
-  ["Connection"] = "Upgrade",
-  ["Upgrade"] = "websocket",
-  ["Sec-WebSocket-Version"] = "13",
-}
-
-local function refuse_upgrade(request, status, why)
-  request:send(status, why, status == 426 and UPGRADE or nil)
-  return nil, why
-end
-
--- http.websocket(req, res, options): the request becomes a WebSocket, which is the program's. A
--- client that asks for something else gets its answer here.
-function http.websocket(request, response, options)
-  if request ~= response then
-    error("http.websocket: the request and its reply expected, as a handler gets them", 2)
-  end
-  local web = require "baton.web"
-  local answer, status, why = web.upgrade(request.method, request.headers, options)
-  if request.version == "1.0" then
-    answer, status, why = nil, 426, "a WebSocket begins with HTTP/1.1"
-  end
-  if not answer then return refuse_upgrade(request, status, why) end
-  local head = { "HTTP/1.1 101 Switching Protocols" }
-  for name, value in pairs(answer) do head[#head + 1] = ("%s: %s"):format(name, value) end
-  local conn, owner = upgrade(request, table.concat(head, "\r\n") .. "\r\n\r\n")
-  if not conn then
-    if progress(request) then return nil, owner end
-    if request:header "content-length" or request:header "transfer-encoding" then
-      return refuse_upgrade(request, 400, "a WebSocket begins without a body")
-    end
-    return refuse_upgrade(request, 503, "the server was stopped")
-  end
-  local socket = web.socket(conn, answer, options)
-  socket_of[request] = socket
-  server_of[owner].sockets[socket] = true
-  return socket
 end
 
 -- Methods of requests

@@ -26,6 +26,7 @@ cases! {
         a_handler_that_takes_too_long_is_ended_with_504,
         an_exchange_that_is_kept_cannot_answer_another_request,
         the_access_log_is_a_function_or_lines,
+        the_access_log_may_be_lines_of_the_programs_log,
         misuse_is_refused;
     mod stopping from "http/stopping.lua":
         stopping_ends_idle_connections_and_waits_for_open_requests,

@@ -49,7 +49,7 @@ local http = {}
 ---@field max_connections? integer connections that may be open; others wait to be accepted; default 10000
 ---@field max_handlers? integer requests that may be handled at once; others get 503
 ---@field on_error? fun(message: string, req: baton.http.Request) called with the traceback of a handler that fails; it is written on stderr otherwise
----@field access_log? true | file* | fun(req: baton.http.Request, figures: baton.http.Figures) lines of the combined format, on stdout or to a file; or a function that is called after each request
+---@field access_log? true | file* | fun(req: baton.http.Request, figures: baton.http.Figures) true: lines of `baton.log`, which never wait for a slow reader; a file: lines of the combined format; or a function that is called after each request
 ---@field reuseport? boolean several servers may have the port, and share its connections
 ---@field name? string of the processes; default "http"
 ---@field tls? baton.web.TlsOptions | baton.web.Context the server speaks TLS; `header_timeout` is also the time for a handshake

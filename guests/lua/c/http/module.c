@@ -35,7 +35,11 @@ int baton_http_open(lua_State *L) {
   lua_pop(L, 2);
   luaL_setfuncs(L, functions, 0);
   baton_lua_load_part(L, "http_server", "=baton.http");
-  lua_insert(L, -2);
+  lua_pushvalue(L, 1);
   baton_lua_run_part(L, 1, 1);
+  baton_lua_load_part(L, "http_websocket", "=baton.http");
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  baton_lua_run_part(L, 2, 0);
   return 1;
 }

@@ -452,6 +452,21 @@ function case.the_access_log_is_a_function_or_lines()
   check.matches(check.read_file(path), "^127%.0%.0%.1 %- %- " .. date .. " " .. rest .. "\n$")
 end
 
+function case.the_access_log_may_be_lines_of_the_programs_log()
+  local path = check.scratch "program.log"
+  assert(require("baton.log").setup { to = path, format = "json" })
+  local server <close>, connect = serve(ok, { access_log = true })
+  check.equal(ask(connect(), "GET /a HTTP/1.1\r\nHost: a\r\nUser-Agent: x\"y\r\n\r\n"), 200)
+  check.eventually("written", function() return #check.read_file(path) > 0 end)
+  local line = require("baton.json").decode(check.read_file(path))
+  check.equal(line.msg, "request")
+  local words = { line.method, line.target, line.status, line.sent }
+  check.equal(table.concat(words, " "), "GET /a 200 4")
+  check.equal(line.agent, 'x"y')
+  check.matches(line.peer, "^127.0.0.1:%d+$")
+  check.that(math.type(line.microseconds) == "integer")
+end
+
 function case.misuse_is_refused()
   check.raises("function as handler expected, got nil", http.serve, "127.0.0.1:0")
   check.raises("unknown option 'x'", http.serve, "127.0.0.1:0", ok, { x = 1 })
