@@ -39,6 +39,8 @@ cases! {
         what_is_no_json_is_told_with_its_place,
         a_large_value_comes_and_goes_whole_and_a_larger_one_gives_413,
         a_value_that_json_does_not_have_gives_500;
+    mod figures from "http/figures.lua":
+        metrics_have_the_figures_of_all_servers;
     mod busy from "http/busy.lua":
         handlers_that_compute_hold_up_no_request;
 }

@@ -8,8 +8,9 @@
 **   replies.c    replies are sent, at once or as a stream
 **   module.c     the module
 **
-** The loops are in ../../lua/http_server.lua. A session has one exchange at a time. An exchange
-** that a program keeps after its end has no session any more, and refuses what would use it.
+** The loops are in ../../lua/http_server.lua, and WebSockets in http_websocket.lua. A session has
+** one exchange at a time. An exchange that a program keeps after its end has no session any more,
+** and refuses what would use it.
 */
 #ifndef BATON_HTTP_INSIDE_H
 #define BATON_HTTP_INSIDE_H
@@ -19,6 +20,24 @@
 #include "http/http.h"
 #include "http/protocol.h"
 #include "state/checks.h"
+
+/* Figures of all servers of the program, for its metrics. They have the same order in
+   guests/lua/src/inside/metrics/of_servers.rs. */
+enum baton_http_figure {
+  BATON_HTTP_SERVERS, /* that were made */
+  BATON_HTTP_CONNECTIONS,
+  BATON_HTTP_HANDLERS,
+  BATON_HTTP_REFUSED,
+  BATON_HTTP_SENT,    /* bytes of bodies */
+  BATON_HTTP_REPLIES, /* with a status below 200; four others follow */
+  BATON_HTTP_FIGURES = BATON_HTTP_REPLIES + 5
+};
+extern uint64_t baton_http_figures[BATON_HTTP_FIGURES];
+
+/* Relaxed: each figure is read by itself, and nothing depends on it. */
+static inline void baton_http_add(unsigned figure, uint64_t difference) {
+  __atomic_fetch_add(&baton_http_figures[figure], difference, __ATOMIC_RELAXED);
+}
 
 struct baton_http_server {
   const void *seal; /* must be first */
@@ -78,6 +97,12 @@ struct baton_http_exchange {
 static inline const char *baton_http_text(
     const struct baton_http_exchange *exchange, struct baton_http_span span) {
   return (const char *)(exchange->fields + exchange->count) + span.start;
+}
+
+static inline void baton_http_note_reply(struct baton_http_server *server, unsigned status) {
+  const unsigned kind = status / 100;
+  server->replies[kind]++;
+  if (kind >= 1 && kind <= 5) baton_http_add(BATON_HTTP_REPLIES + kind - 1, 1);
 }
 
 static inline struct baton_http_session *baton_http_check_session(lua_State *L, int index) {

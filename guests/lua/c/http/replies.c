@@ -60,7 +60,7 @@ static struct baton_http_reply begin(
 
 static void note(struct baton_http_exchange *exchange, const struct baton_http_reply *reply) {
   exchange->status = (uint16_t)reply->status;
-  exchange->session->server->replies[reply->status / 100]++;
+  baton_http_note_reply(exchange->session->server, reply->status);
   if (!reply->keeps_alive) exchange->session->ends = 1;
 }
 
@@ -149,6 +149,7 @@ static int exchange_send(lua_State *L) {
   exchange->progress = BATON_HTTP_REPLIED;
   if (exchange->is_head || baton_http_has_no_body(reply.status)) size = 0;
   exchange->sent = size;
+  baton_http_add(BATON_HTTP_SENT, size);
   parts[1].iov_base = (char *)(size_t)body;
   parts[1].iov_len = size;
   return push_outcome(L, session, write_all(L, session, parts, size > 0 ? 2 : 1));
@@ -216,7 +217,7 @@ int baton_http_upgrade(lua_State *L) {
   if (!exchange->body_has_ended || session->server->stops) return 0;
   exchange->status = 101;
   exchange->progress = BATON_HTTP_REPLIED;
-  session->server->replies[1]++;
+  baton_http_note_reply(session->server, 101);
   session->ends = 1;
   lua_getiuservalue(L, 1, 1);
   result = write_all(L, session, &part, 1);
@@ -241,7 +242,7 @@ int baton_http_refuse(lua_State *L) {
   parts[0] = baton_http_write_head(L, &reply, room);
   parts[1].iov_base = (char *)(size_t)reason;
   parts[1].iov_len = size;
-  session->server->replies[status / 100]++;
+  baton_http_note_reply(session->server, status);
   session->ends = 1;
   return push_outcome(L, session, write_all(L, session, parts, 2));
 }
@@ -325,6 +326,7 @@ static int exchange_write(lua_State *L) {
       parts[count].iov_len = 2;
     }
     exchange->sent += all;
+    baton_http_add(BATON_HTTP_SENT, all);
     result = baton_net_write(L, session->connection, parts, count + 1, NULL,
         baton_http_deadline_in(session->server->body_timeout));
   }

@@ -29,6 +29,15 @@ static uint64_t time_of(lua_State *L, const char *name) {
   return seconds >= 1e9 ? BATON_NO_DEADLINE : (uint64_t)(seconds * 1e9);
 }
 
+uint64_t baton_http_figures[BATON_HTTP_FIGURES];
+
+/* For the metrics of the program. */
+uint64_t baton_http_figure(unsigned figure) {
+  return figure < BATON_HTTP_FIGURES
+      ? __atomic_load_n(&baton_http_figures[figure], __ATOMIC_RELAXED)
+      : 0;
+}
+
 /* server(options): the options are checked. */
 int baton_http_new_server(lua_State *L) {
   struct baton_http_server *server;
@@ -37,6 +46,7 @@ int baton_http_new_server(lua_State *L) {
   server = lua_newuserdatauv(L, sizeof *server, 0);
   memset(server, 0, sizeof *server);
   server->seal = baton_inline_seal(BATON_SEALED_HTTP_SERVER);
+  baton_http_add(BATON_HTTP_SERVERS, 1);
   baton_lua_set_sealed_metatable(L, BATON_SEALED_HTTP_SERVER);
   server->header_timeout = time_of(L, "header_timeout");
   server->body_timeout = time_of(L, "body_timeout");
@@ -123,6 +133,7 @@ int baton_http_new_session(lua_State *L) {
   session->is_counted = session->is_idle = 1; /* idle until a request begins */
   server->accepted++;
   server->open++;
+  baton_http_add(BATON_HTTP_CONNECTIONS, 1);
   return 1;
 }
 
@@ -131,6 +142,7 @@ static void leave_exchange(struct baton_http_session *session) {
   session->exchange->session = NULL;
   session->exchange = NULL;
   session->server->handlers--;
+  baton_http_add(BATON_HTTP_HANDLERS, (uint64_t)-1);
 }
 
 /* session:close(), and at the end of its scope */
@@ -141,6 +153,7 @@ static int session_close(lua_State *L) {
   session->ends = 1;
   leave_exchange(session);
   session->server->open--;
+  baton_http_add(BATON_HTTP_CONNECTIONS, (uint64_t)-1);
   if (!session->is_upgraded) baton_net_close(L, session->connection);
   return 0;
 }
@@ -220,6 +233,7 @@ static int refuse(lua_State *L, struct baton_http_session *session, int status) 
   if (status < 0) return 1;
   session->ends = session->has_unread = 1;
   session->server->refused++;
+  baton_http_add(BATON_HTTP_REFUSED, 1);
   if (status == 408) session->server->timeouts++;
   lua_pushinteger(L, status);
   return 2;
@@ -248,6 +262,7 @@ static int session_next(lua_State *L) {
   session->has_begun = 1;
   server->requests++;
   server->handlers++;
+  baton_http_add(BATON_HTTP_HANDLERS, 1);
   lua_pushboolean(L, server->max_handlers > 0 && server->handlers > server->max_handlers);
   return 2;
 }

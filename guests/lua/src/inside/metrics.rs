@@ -1,6 +1,7 @@
 //! Counters and histograms, and what there is at the moment.
 
 mod of_program;
+mod of_servers;
 mod present;
 
 use super::PATIENCE;
@@ -68,6 +69,7 @@ fn families() -> Result<Vec<Family>, MetricProblem> {
         }
     }
     families.extend(present.into_families());
+    families.extend(of_servers::families()?);
     families.extend(own_metrics::families()?);
     Ok(families)
 }
@@ -79,7 +81,8 @@ pub(super) fn has(name: &str) -> bool {
     };
     let present = present.into_families();
     let ours = of_program::families().unwrap_or_default().into_iter();
-    let mut ours = ours.chain(present);
+    let servers = of_servers::all().unwrap_or_default();
+    let mut ours = ours.chain(present).chain(servers);
     answers::metrics::has(name) || ours.any(|family| family.name() == name)
 }
 
