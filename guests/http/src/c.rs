@@ -2,6 +2,7 @@
 
 use crate::chunked::{Decoder, Piece};
 use crate::head::{self, Head, Missing};
+use crate::routes::{Route, Routes};
 use crate::{reply, text};
 use std::slice;
 
@@ -128,4 +129,68 @@ unsafe extern "C" fn baton_http_decode(
     // SAFETY: the caller's condition.
     let (data, out) = unsafe { (bytes(data, size), slice::from_raw_parts_mut(out, size)) };
     text::decode(data, is_form, out)
+}
+
+/// New [`Routes`], which [`baton_http_free_routes`] frees.
+#[unsafe(no_mangle)]
+extern "C" fn baton_http_new_routes() -> *mut Routes {
+    Box::into_raw(Box::default())
+}
+
+/// Frees routes.
+///
+/// # Safety
+/// `routes` is of [`baton_http_new_routes`], and is not used again.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_free_routes(routes: *mut Routes) {
+    // SAFETY: the caller's condition.
+    drop(unsafe { Box::from_raw(routes) });
+}
+
+/// See [`Routes::add`]. Returns how many bytes of `fault` say what is wrong; 0: nothing.
+///
+/// # Safety
+/// `pattern` has `size` bytes; `fault` has `room` bytes, which are the caller's.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_add_route(
+    routes: &mut Routes,
+    pattern: *const u8,
+    size: usize,
+    number: u32,
+    fault: *mut u8,
+    room: usize,
+) -> usize {
+    // SAFETY: the caller's condition.
+    let Err(why) = routes.add(unsafe { bytes(pattern, size) }, number) else {
+        return 0;
+    };
+    // SAFETY: the caller's condition.
+    let fault = unsafe { slice::from_raw_parts_mut(fault, room) };
+    let written = why.len().min(room);
+    fault[..written].copy_from_slice(&why.as_bytes()[..written]);
+    written
+}
+
+/// See [`Routes::find`].
+///
+/// # Safety
+/// `path` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_find_route(
+    routes: &Routes,
+    path: *const u8,
+    size: usize,
+    found: &mut Route,
+) -> bool {
+    // SAFETY: the caller's condition.
+    match routes.find(unsafe { bytes(path, size) }) {
+        Some(route) => {
+            *found = route;
+            true
+        }
+        None => false,
+    }
 }

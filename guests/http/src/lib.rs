@@ -8,6 +8,7 @@
 //! | `target` | what a request is for: host, path and query |
 //! | [`chunked`] | chunked bodies, piece by piece |
 //! | [`reply`] | the beginning of a reply's head: its status and date |
+//! | [`routes`] | which pattern of a program a path matches |
 //! | [`span`] | parts of a head, and the refusal of one |
 //! | [`text`] | names and values of fields, and texts of addresses |
 //!
@@ -20,6 +21,7 @@ pub mod chunked;
 pub mod framing;
 pub mod head;
 pub mod reply;
+pub mod routes;
 pub mod span;
 mod target;
 pub mod text;

@@ -314,7 +314,7 @@ end
 -- http.serve(address or listener, handler, options)
 function http.serve(address, handler, given)
   if not is_callable(handler) then
-    error(("http.serve: function as handler expected, got %s"):format(type(handler)), 2)
+    error(("http.serve: router or function as handler expected, got %s"):format(type(handler)), 2)
   end
   local options = check_options(given)
   local web, tls = read_tls(options.tls)
@@ -434,5 +434,20 @@ function methods:events(options)
   end
   return setmetatable(events, Events)
 end
+
+-- Parts that are loaded at their first use
+-- -------------------------------------------------------------------------------------------------
+
+local parts = {}
+
+local function part(name)
+  if not parts[name] then
+    process.critical(function() parts[name] = parts[name] or core.part(name, core) end)
+  end
+  return parts[name]
+end
+
+-- A function that finds the handler of a request by its method and path.
+function http.router() return part "http_router"() end
 
 return http

@@ -28,6 +28,12 @@ cases! {
         the_access_log_is_a_function_or_lines,
         the_access_log_may_be_lines_of_the_programs_log,
         misuse_is_refused;
+    mod routing from "http/routing.lua":
+        a_router_finds_handlers_and_their_parameters,
+        a_path_without_a_handler_gets_404_and_a_method_without_one_405,
+        functions_around_handlers_are_called_in_their_order,
+        a_mounted_router_answers_what_is_below_its_prefix,
+        wrong_patterns_and_handlers_are_refused;
     mod stopping from "http/stopping.lua":
         stopping_ends_idle_connections_and_waits_for_open_requests,
         stopping_kills_what_does_not_end_and_says_how_many,

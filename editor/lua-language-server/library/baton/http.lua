@@ -83,7 +83,7 @@ local http = {}
 ---With the option `tls`, the files of certificates are read before the call returns, and it returns
 ---nil and why if they cannot be used. `tls:reload()` of a `baton.web.context` reads them again.
 ---@param address string | baton.net.Listener
----@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@param handler baton.http.Router | fun(req: baton.http.Request, res: baton.http.Request): ...
 ---@param options? baton.http.ServeOptions
 ---@return baton.http.Server? server
 ---@return string? why
@@ -121,6 +121,109 @@ function http.serve(address, handler, options) end
 ---@return string? why
 function http.websocket(req, res, options) end
 
+---A router finds the handler of a request by its method and path. `http.serve` takes it in place of
+---a function:
+---
+---```lua
+---local http = require "baton.http"
+---local net = require "baton.net"
+---
+---local r = http.router()
+---r:use(function(req, _, next)
+---  print(req.method, req.path)
+---  return next()
+---end)
+---r:get("/notes/:id", function(req) return 200, "note " .. req.params.id end)
+---
+---local server <close> = assert(http.serve("127.0.0.1:0", r))
+---for _, path in ipairs { "/notes/7", "/else" } do
+---  local conn <close> = assert(net.connect(server:address()))
+---  conn:write("GET ", path, " HTTP/1.1\r\nHost: here\r\n\r\n")
+---  print(conn:read "line")
+---end
+---```
+---
+---```text
+---GET	/notes/7
+---HTTP/1.1 200 OK
+---GET	/else
+---HTTP/1.1 404 Not Found
+---```
+---@return baton.http.Router router
+function http.router() end
+
+---What `http.router` makes. It may be changed while a server uses it. A pattern is compared with
+---the path as it came. In a pattern, `/:name` matches one segment, and `/*name` at its end all that
+---is left, each at least one byte. Their decoded values are in `req.params`. The most exact pattern
+---wins: "/notes/new" before "/notes/:id".
+---
+---No pattern matches: 404. No handler for the method: 405 with the field Allow, or 204 if the
+---method is OPTIONS. HEAD is answered by the handler of GET.
+---@class baton.http.Router
+local Router = {}
+
+---Adds a handler of GET.
+---@param pattern string
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@return baton.http.Router self
+function Router:get(pattern, handler) end
+
+---Adds a handler of HEAD, in place of that of GET.
+---@param pattern string
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@return baton.http.Router self
+function Router:head(pattern, handler) end
+
+---Adds a handler of POST.
+---@param pattern string
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@return baton.http.Router self
+function Router:post(pattern, handler) end
+
+---Adds a handler of PUT.
+---@param pattern string
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@return baton.http.Router self
+function Router:put(pattern, handler) end
+
+---Adds a handler of PATCH.
+---@param pattern string
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@return baton.http.Router self
+function Router:patch(pattern, handler) end
+
+---Adds a handler of DELETE.
+---@param pattern string
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@return baton.http.Router self
+function Router:delete(pattern, handler) end
+
+---Adds a handler of OPTIONS.
+---@param pattern string
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@return baton.http.Router self
+function Router:options(pattern, handler) end
+
+---Adds a handler of all methods that have none of their own at this pattern.
+---@param pattern string
+---@param handler fun(req: baton.http.Request, res: baton.http.Request): ...
+---@return baton.http.Router self
+function Router:any(pattern, handler) end
+
+---Adds a function around all that the router answers, 404 and 405 as well. Those that were added
+---first are called first. The function returns `next()`, which answers the request, or a reply of
+---its own.
+---@param f fun(req: baton.http.Request, res: baton.http.Request, next: fun(): ...): ...
+---@return baton.http.Router self
+function Router:use(f) end
+
+---Lets another router answer what is at a prefix and below it. The other router's patterns begin
+---behind the prefix, which may have parameters.
+---@param prefix string
+---@param other baton.http.Router
+---@return baton.http.Router self
+function Router:mount(prefix, other) end
+
 ---A server. A `<close>` variable stops it at once.
 ---@class baton.http.Server
 local Server = {}
@@ -152,6 +255,7 @@ function Server:stop(grace) end
 ---@field host string
 ---@field version "1.1" | "1.0"
 ---@field peer string the address of the client
+---@field params table<string, string> what the parameters of a router's patterns match; nil without a router
 local Request = {}
 
 ---The value of a field, whatever the case of its name, without making the table `headers`.

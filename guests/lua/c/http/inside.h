@@ -6,6 +6,7 @@
 **   bodies.c     the body of a request
 **   heads.c      the head of a reply
 **   replies.c    replies are sent, at once or as a stream
+**   routes.c     the patterns of a router
 **   module.c     the module
 **
 ** The loops are in ../../lua/http_server.lua, and WebSockets in http_websocket.lua. A session has
@@ -170,5 +171,10 @@ int baton_http_fail(lua_State *L);
 int baton_http_upgrade(lua_State *L);
 /* session:refuse(status): the reply to a request that no handler gets. */
 int baton_http_refuse(lua_State *L);
+
+/* routes.c */
+int baton_http_new_route_table(lua_State *L);
+int baton_http_decode_text(lua_State *L);
+void baton_http_open_routes(lua_State *L);
 
 #endif

@@ -13,10 +13,20 @@ static void open_type(lua_State *L, int kind, const char *name) {
   lua_setfield(L, -3, "__index");
 }
 
+/* part(name, core): what a part in Lua returns */
+static int load_part(lua_State *L) {
+  lua_settop(L, 2);
+  baton_lua_load_part(L, luaL_checkstring(L, 1), "=baton.http");
+  lua_insert(L, 2);
+  baton_lua_run_part(L, 1, 1);
+  return 1;
+}
+
 int baton_http_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"server", baton_http_new_server},
       {"session", baton_http_new_session}, {"finish", baton_http_finish},
-      {"fail", baton_http_fail}, {"upgrade", baton_http_upgrade}, {NULL, NULL}};
+      {"fail", baton_http_fail}, {"upgrade", baton_http_upgrade}, {"part", load_part},
+      {"routes", baton_http_new_route_table}, {"decode", baton_http_decode_text}, {NULL, NULL}};
   (void)baton_inline_caller(L);
   lua_settop(L, 0);
   lua_newtable(L);
@@ -33,6 +43,7 @@ int baton_http_open(lua_State *L) {
   lua_getfield(L, -1, "close");
   lua_setfield(L, -3, "__close");
   lua_pop(L, 2);
+  baton_http_open_routes(L);
   luaL_setfuncs(L, functions, 0);
   baton_lua_load_part(L, "http_server", "=baton.http");
   lua_pushvalue(L, 1);

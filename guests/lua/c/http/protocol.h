@@ -50,6 +50,20 @@ struct baton_http_piece baton_http_next_piece(
 size_t baton_http_begin_reply(char *out, uint32_t status, uint64_t seconds);
 const char *baton_http_reason(uint32_t status, size_t *size);
 
+/* routes.rs */
+#define BATON_HTTP_MOST_PARAMETERS 16
+struct baton_http_routes;
+struct baton_http_found {
+  uint32_t number, count;
+  struct baton_http_span parameters[BATON_HTTP_MOST_PARAMETERS];
+};
+struct baton_http_routes *baton_http_new_routes(void);
+void baton_http_free_routes(struct baton_http_routes *routes);
+size_t baton_http_add_route(struct baton_http_routes *routes, const char *pattern, size_t size,
+    uint32_t number, char *fault, size_t room);
+bool baton_http_find_route(const struct baton_http_routes *routes, const char *path, size_t size,
+    struct baton_http_found *found);
+
 /* text.rs */
 bool baton_http_is_token(const char *name, size_t size);
 bool baton_http_is_value(const char *value, size_t size);

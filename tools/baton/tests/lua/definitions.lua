@@ -321,7 +321,8 @@ if arg[2] == "http" then
     Figures = keys(figures),
     Stats = keys(server:stats()),
     Server = keys(plain_methods(server)),
-    Request = keys(methods(request)),
+    Request = keys(methods(request), { params = true }), -- `params`: set by a router
+    Router = keys(plain_methods(http.router())),
     Events = keys(plain_methods(events), events),
   }
 end
