@@ -1,5 +1,6 @@
 //! What C calls. The declarations are in `guests/lua/c/http/protocol.h`.
 
+use crate::answer::{self, Answer};
 use crate::chunked::{Decoder, Piece};
 use crate::head::{self, Head, Missing};
 use crate::routes::{Route, Routes};
@@ -33,6 +34,34 @@ unsafe extern "C" fn baton_http_parse(
 ) -> u32 {
     // SAFETY: the caller's condition.
     match head::parse(unsafe { bytes(data, size) }, seen, limit, head) {
+        Ok(()) => 0,
+        Err(Missing::Partial) => 1,
+        Err(Missing::Refused(status)) => u32::from(status),
+    }
+}
+
+/// See [`answer::parse`]. Returns what [`baton_http_parse`] does.
+///
+/// # Safety
+/// `data` has `size` bytes; `seen` and `answer` are the caller's, and set.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_parse_answer(
+    data: *const u8,
+    size: usize,
+    seen: &mut usize,
+    limit: usize,
+    is_to_head: bool,
+    answer: &mut Answer,
+) -> u32 {
+    // SAFETY: the caller's condition.
+    match answer::parse(
+        unsafe { bytes(data, size) },
+        seen,
+        limit,
+        is_to_head,
+        answer,
+    ) {
         Ok(()) => 0,
         Err(Missing::Partial) => 1,
         Err(Missing::Refused(status)) => u32::from(status),

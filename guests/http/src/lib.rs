@@ -3,6 +3,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`answer`] | the head of a reply, as a client reads it |
 //! | [`head`] | the head of a request: its end, its line and its fields |
 //! | [`framing`] | where the body of a request ends, and whether the connection stays |
 //! | `target` | what a request is for: host, path and query |
@@ -16,6 +17,7 @@
 //! programs that read one head in two ways are how requests are smuggled.
 #![warn(missing_docs)]
 
+pub mod answer;
 mod c;
 pub mod chunked;
 pub mod framing;

@@ -447,6 +447,11 @@ local function part(name)
   return parts[name]
 end
 
+-- The client.
+for _, name in ipairs { "request", "get", "post", "pool" } do
+  http[name] = function(...) return part "http_client"[name](...) end
+end
+
 -- A function that finds the handler of a request by its method and path.
 function http.router() return part "http_router"() end
 

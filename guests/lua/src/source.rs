@@ -12,6 +12,9 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
     // SAFETY: the caller's condition.
     let source = match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"adapted_modules" => include_str!("../lua/adapted_modules.lua"),
+        b"http_addresses" => include_str!("../lua/http_addresses.lua"),
+        b"http_client" => include_str!("../lua/http_client.lua"),
+        b"http_pool" => include_str!("../lua/http_pool.lua"),
         b"http_router" => include_str!("../lua/http_router.lua"),
         b"http_server" => include_str!("../lua/http_server.lua"),
         b"http_websocket" => include_str!("../lua/http_websocket.lua"),

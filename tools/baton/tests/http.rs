@@ -28,6 +28,18 @@ cases! {
         the_access_log_is_a_function_or_lines,
         the_access_log_may_be_lines_of_the_programs_log,
         misuse_is_refused;
+    mod client from "http/client.lua":
+        a_reply_has_status_fields_and_a_body,
+        requests_have_fields_and_bodies_of_each_kind,
+        a_connection_is_used_again_and_a_stale_one_replaced,
+        a_pool_is_bounded_and_forgets_old_connections,
+        bodies_are_read_in_parts_whatever_ends_them,
+        redirects_are_followed_and_secrets_stay_behind,
+        retries_wait_for_a_server_that_comes,
+        hostile_servers_are_refused_and_bounded,
+        a_killed_process_leaves_no_request_open,
+        a_server_that_refuses_a_body_early_is_heard,
+        misuse_of_the_client_is_refused;
     mod routing from "http/routing.lua":
         a_router_finds_handlers_and_their_parameters,
         a_path_without_a_handler_gets_404_and_a_method_without_one_405,

@@ -34,6 +34,7 @@ cases! {
     both_sides_exchange_much_at_once,
     what_was_negotiated_is_known,
     net_has_tls_and_connects_with_it,
+    http_requests_are_made_over_tls,
     a_plain_connection_has_no_facts,
     bytes_that_came_before_tls_begins_are_part_of_it,
     a_server_chooses_its_certificate_by_the_name,

@@ -1,7 +1,7 @@
 ---@meta baton.http
 
--- HTTP/1.1 servers. Each connection is a process, and a handler is called in it: it may wait. All
--- that a client sends is bounded, in size and in time.
+-- HTTP/1.1 servers and a client. Each connection of a server is a process, and a handler is called
+-- in it: it may wait. All that a peer sends is bounded, in size and in time.
 
 ---A server is an address and a function:
 ---
@@ -151,6 +151,81 @@ function http.websocket(req, res, options) end
 ---```
 ---@return baton.http.Router router
 function http.router() end
+
+---Options of `http.request`. `http.get` and `http.post` take them as well.
+---@class (exact) baton.http.RequestOptions
+---@field url? string `http://HOST/PATH` or `https://HOST/PATH`
+---@field method? string default "GET", or "POST" if there is a body
+---@field headers? table<string, string | number | (string | number)[]> fields; the client sets Host and User-Agent if they are not here, and Content-Length and Transfer-Encoding always
+---@field body? string | file* | fun(): string? an open file is sent from its position on; a function is called until it returns nil, and what it returns is sent in chunks
+---@field timeout? number seconds for each step: to connect, to send 256 KiB, to wait for the head of the reply, and later to read the body; default 30
+---@field redirects? integer redirects that are followed; with 0, a redirect is the reply; default 10
+---@field retries? integer how often a request is sent again whose connection failed before a reply came, if its method is idempotent, after 0.1 seconds and then after twice as long each time; default 0
+---@field max_header? integer bytes of the reply's head; default 65536
+---@field pool? baton.http.Pool | false where connections are kept; false: nowhere; default: one pool of the VM
+---@field tls? table options of TLS for https, as of `net.connect`, such as `ca`
+
+---Options of `http.pool`.
+---@class (exact) baton.http.PoolOptions
+---@field size? integer idle connections at most; default 64
+---@field per_host? integer idle connections to one origin at most; default 8
+---@field idle_timeout? number seconds after which an idle connection is closed; default 30
+
+---Sends a request, and waits for the head of the reply. Takes a table, or an address alone. The
+---connection is kept for the next request to the same origin once the body has been read:
+---
+---```lua
+---local http = require "baton.http"
+---
+---local server <close> = assert(http.serve("127.0.0.1:0", function(req)
+---  return 200, req.method .. " " .. req.path .. " " .. req:body()
+---end))
+---
+---local res <close> = assert(http.request {
+---  url = "http://" .. server:address() .. "/notes",
+---  method = "PUT",
+---  headers = { ["Content-Type"] = "text/plain" },
+---  body = "a note",
+---  timeout = 5,
+---})
+---print(res.status, res:body())
+---```
+---
+---```text
+---200	PUT /notes a note
+---```
+---
+---A connection of the pool that the server has closed meanwhile is replaced, if the method is
+---idempotent: GET, HEAD, PUT, DELETE, OPTIONS or TRACE. A request with another method may have
+---taken effect, and is never sent twice.
+---
+---A redirect to another origin loses the fields Authorization, Cookie, Host and
+---Proxy-Authorization. One from https to http is refused. A body that is a function cannot be sent
+---again: the redirect is the reply then.
+---@param options baton.http.RequestOptions | string
+---@return baton.http.Response? response
+---@return string? why "timeout", "closed", "cut off", "malformed", "too large", "too many redirects", or what the system says
+function http.request(options) end
+
+---Sends a GET.
+---@param url string
+---@param options? baton.http.RequestOptions
+---@return baton.http.Response? response
+---@return string? why as of `request`
+function http.get(url, options) end
+
+---Sends a POST.
+---@param url string
+---@param body? string | file* | fun(): string?
+---@param options? baton.http.RequestOptions
+---@return baton.http.Response? response
+---@return string? why as of `request`
+function http.post(url, body, options) end
+
+---Makes a pool of connections, for the option `pool`. A full pool closes an older connection.
+---@param options? baton.http.PoolOptions
+---@return baton.http.Pool pool
+function http.pool(options) end
 
 ---What `http.router` makes. It may be changed while a server uses it. A pattern is compared with
 ---the path as it came. In a pattern, `/:name` matches one segment, and `/*name` at its end all that
@@ -354,5 +429,44 @@ function Events:send(event) end
 ---@return true? sent
 ---@return string? why
 function Events:close() end
+
+---A reply, as a client gets it. A `<close>` variable ends it, also in a process that is killed.
+---Without one, the garbage collector does, later.
+---@class baton.http.Response
+---@field status integer
+---@field headers table<string, string> names in lower case; several values have commas between
+---@field set_cookies string[] the values of the fields Set-Cookie
+---@field version "1.1" | "1.0"
+---@field url string where the reply is from, after redirects
+local Response = {}
+
+---Reads the next part of the body; nil at its end.
+---@param size? integer bytes at most; default 65536
+---@return string? part
+---@return string? why "timeout", "closed", "cut off" or "malformed"; only after a timeout can more be read
+function Response:read(size) end
+
+---Reads all of the body, in the request's `timeout`. A second call returns it again. After a
+---failure the connection is closed.
+---@param max? integer bytes; default 64 MiB
+---@return string? body
+---@return string? why as of `read`, or "too large"
+function Response:body(max) end
+
+---Reads all of the body, and decodes it as JSON.
+---@param max? integer bytes; default 64 MiB
+---@return any value
+---@return string? why as of `body`, or what is wrong with the JSON
+function Response:json(max) end
+
+---Ends the reply. If the body has not been read to its end, the connection is closed.
+function Response:close() end
+
+---Idle connections. `#pool` is their number. A `<close>` variable closes the pool.
+---@class baton.http.Pool
+local Pool = {}
+
+---Closes the idle connections. Others are closed when their replies end.
+function Pool:close() end
 
 return http

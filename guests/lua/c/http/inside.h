@@ -1,5 +1,5 @@
 /*
-** The records of the server of baton.http, for the files of this folder.
+** The records of baton.http, for the files of this folder.
 **
 **   sessions.c   a server, and a connection with one: heads of requests are read
 **   exchanges.c  a request with its reply: what a handler asks of it
@@ -7,11 +7,12 @@
 **   heads.c      the head of a reply
 **   replies.c    replies are sent, at once or as a stream
 **   routes.c     the patterns of a router
+**   answers.c    replies that a client gets
 **   module.c     the module
 **
-** The loops are in ../../lua/http_server.lua, and WebSockets in http_websocket.lua. A session has
-** one exchange at a time. An exchange that a program keeps after its end has no session any more,
-** and refuses what would use it.
+** The server's loops are in ../../lua/http_server.lua, WebSockets in http_websocket.lua, the client
+** in http_client.lua. A session has one exchange at a time. An exchange that a program keeps after
+** its end has no session any more, and refuses what would use it.
 */
 #ifndef BATON_HTTP_INSIDE_H
 #define BATON_HTTP_INSIDE_H
@@ -176,5 +177,9 @@ int baton_http_refuse(lua_State *L);
 int baton_http_new_route_table(lua_State *L);
 int baton_http_decode_text(lua_State *L);
 void baton_http_open_routes(lua_State *L);
+
+/* answers.c */
+int baton_http_read_answer(lua_State *L);
+void baton_http_open_answers(lua_State *L);
 
 #endif

@@ -26,7 +26,8 @@ int baton_http_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"server", baton_http_new_server},
       {"session", baton_http_new_session}, {"finish", baton_http_finish},
       {"fail", baton_http_fail}, {"upgrade", baton_http_upgrade}, {"part", load_part},
-      {"routes", baton_http_new_route_table}, {"decode", baton_http_decode_text}, {NULL, NULL}};
+      {"routes", baton_http_new_route_table}, {"decode", baton_http_decode_text},
+      {"answer", baton_http_read_answer}, {NULL, NULL}};
   (void)baton_inline_caller(L);
   lua_settop(L, 0);
   lua_newtable(L);
@@ -44,6 +45,7 @@ int baton_http_open(lua_State *L) {
   lua_setfield(L, -3, "__close");
   lua_pop(L, 2);
   baton_http_open_routes(L);
+  baton_http_open_answers(L);
   luaL_setfuncs(L, functions, 0);
   baton_lua_load_part(L, "http_server", "=baton.http");
   lua_pushvalue(L, 1);

@@ -32,6 +32,17 @@ enum { BATON_HTTP_PARSED, BATON_HTTP_PARTIAL }; /* or a status */
 uint32_t baton_http_parse(const char *data, size_t size, size_t *seen, size_t limit,
     struct baton_http_head *head);
 
+/* answer.rs */
+struct baton_http_answer {
+  uint32_t size, count, status;
+  uint64_t length;
+  bool is_chunked, is_until_end, keeps_alive, is_1_1;
+  struct baton_http_field fields[BATON_HTTP_MOST_FIELDS];
+};
+/* The caller sets it to zeros first. */
+uint32_t baton_http_parse_answer(const char *data, size_t size, size_t *seen, size_t limit,
+    bool is_to_head, struct baton_http_answer *answer);
+
 /* chunked.rs: all zero at first */
 struct baton_http_decoder {
   uint64_t left;

@@ -67,6 +67,7 @@ enum {
   BATON_SEALED_HTTP_SESSION,
   BATON_SEALED_HTTP_EXCHANGE,
   BATON_SEALED_HTTP_ROUTES,
+  BATON_SEALED_HTTP_ANSWER,
   BATON_SEALS
 };
 /* The seal at the beginning of each object of that kind. */

@@ -315,6 +315,18 @@ if arg[2] == "http" then
   repeat
   until not conn:read "some"
   events.request, events.heart = nil, nil -- not for programs
+  local pool_options = { size = 1, per_host = 1, idle_timeout = 1 }
+  local pool <close> = http.pool(pool_options)
+  local asking <close> = http.serve("127.0.0.1:0", function() return "ok" end)
+  local request_options = {
+    url = "http://" .. asking:address(), method = "POST", headers = {}, body = "b", timeout = 9,
+    redirects = 9, retries = 9, max_header = 999, pool = pool, tls = {},
+  }
+  local reply = assert(http.request(request_options))
+  local reply_fields = {
+    status = reply.status, headers = reply.headers, set_cookies = reply.set_cookies,
+    version = reply.version, url = reply.url,
+  }
   is_there = {
     http = keys(http),
     ServeOptions = keys(options, { tls = true }), -- tests/http_web.rs has the certificates for it
@@ -323,6 +335,10 @@ if arg[2] == "http" then
     Server = keys(plain_methods(server)),
     Request = keys(methods(request), { params = true }), -- `params`: set by a router
     Router = keys(plain_methods(http.router())),
+    RequestOptions = keys(request_options),
+    PoolOptions = keys(pool_options),
+    Response = keys(plain_methods(reply), reply_fields),
+    Pool = keys(plain_methods(pool)),
     Events = keys(plain_methods(events), events),
   }
 end

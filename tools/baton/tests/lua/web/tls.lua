@@ -148,6 +148,37 @@ function case.net_has_tls_and_connects_with_it()
   serving:join()
 end
 
+function case.http_requests_are_made_over_tls()
+  local http = require "baton.http"
+  local listener = assert(net.listen "127.0.0.1:0")
+  local url = "https://" .. listener:address() .. "/secret"
+  local serving = process.spawn(function()
+    local conn <close> = assert(listener:accept())
+    if not web.tls(conn, pair "localhost") then return end
+    local count = 0
+    for line in conn:lines() do
+      if line:find "^GET /secret HTTP/1.1" then count = count + 1 end
+      if line == "" then conn:write "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" end
+    end
+    return count
+  end)
+  local pool <close> = http.pool()
+  local tls = { ca = file "ca.pem", name = "localhost" }
+  for _ = 1, 2 do
+    check.equal(assert(http.get(url, { pool = pool, tls = tls })):body(), "ok")
+  end
+  pool:close()
+  check.results("both came by one connection", { true, 2 }, serving:join())
+  serving = process.spawn(function()
+    local conn <close> = assert(listener:accept())
+    return web.tls(conn, pair "localhost") == nil
+  end)
+  local _, why = http.get(url, { pool = pool, tls = { name = "localhost" } })
+  check.matches(why, "of an unknown authority")
+  check.results("it is refused", { true, true }, serving:join())
+  listener:close()
+end
+
 function case.a_plain_connection_has_no_facts()
   local listener <close> = assert(net.listen "127.0.0.1:0")
   local conn <close> = assert(net.connect(listener:address()))
