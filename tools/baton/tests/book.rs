@@ -51,6 +51,7 @@ pages! {
     atomic = "atomic.md",
     blocking = "blocking.md",
     policies = "policies.md",
+    http_client = "http-client.md",
     networking = "networking.md",
     ffi = "ffi.md",
     idle = "idle.md",
