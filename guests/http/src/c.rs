@@ -55,13 +55,8 @@ unsafe extern "C" fn baton_http_parse_answer(
     answer: &mut Answer,
 ) -> u32 {
     // SAFETY: the caller's condition.
-    match answer::parse(
-        unsafe { bytes(data, size) },
-        seen,
-        limit,
-        is_to_head,
-        answer,
-    ) {
+    let data = unsafe { bytes(data, size) };
+    match answer::parse(data, seen, limit, is_to_head, answer) {
         Ok(()) => 0,
         Err(Missing::Partial) => 1,
         Err(Missing::Refused(status)) => u32::from(status),
