@@ -1,5 +1,5 @@
--- Addresses of the client of baton.http. The crate `url` would add 20 others, for names of hosts
--- that are not ASCII.
+-- Addresses of the client of baton.http. The crate `url` would add more than 20 others, for
+-- names of hosts that are not ASCII.
 local addresses = {}
 
 -- Bytes that an address may not have are written as codes, so none ends a line of the head.

@@ -6,7 +6,7 @@ local net = require "baton.net"
 local client = {}
 local read_answer = core.answer
 
-local addresses, pools = core.part "http_addresses"(core), core.part "http_pool"(core)
+local addresses, pools = core.part("http_addresses", core), core.part("http_pool", core)
 local give, take = pools.give, pools.take
 local shared = pools.new()
 

@@ -212,8 +212,8 @@ fn split(text: &str, separator: char) -> Vec<&str> {
     for (at, symbol) in text.char_indices() {
         match symbol {
             '"' => quoted = !quoted,
-            '(' | '{' | '[' => depth += 1,
-            ')' | '}' | ']' => depth -= 1,
+            '(' | '{' | '[' | '<' => depth += 1,
+            ')' | '}' | ']' | '>' => depth -= 1,
             _ if symbol == separator && depth == 0 && !quoted => {
                 pieces.push(&text[begin..at]);
                 begin = at + symbol.len_utf8();
@@ -282,6 +282,14 @@ return m
             kind: kind.to_owned(),
             meaning: meaning.to_owned(),
         }
+    }
+
+    #[test]
+    fn a_type_may_have_a_comma_between_angle_brackets() {
+        assert_eq!(
+            named("fields? table<string, string | string[]> of the head"),
+            Some(of("fields?", "table<string, string | string[]>", "of the head"))
+        );
     }
 
     #[test]
