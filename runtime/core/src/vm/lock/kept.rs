@@ -19,8 +19,8 @@
 //!
 //! - on home of a VM whose loop a host calls: the host's own frames are there all the time;
 //! - if there may be one thread only, or if as many threads as the parameter `max_threads` are kept
-//!   already: waiting for such a thread could be for ever. For the same reason a retake takes a kept
-//!   thread if no other is left.
+//!   already: waiting for such a thread could be for ever. For the same reason a retake takes a
+//!   kept thread if no other is left.
 //!
 //! **No wake-up is lost.** The process is in the scheduler all the time, waiting or runnable. A
 //! thread is marked under the VM's mutex, in the step that gives the VM up. A hand-over sets the
