@@ -288,7 +288,11 @@ return m
     fn a_type_may_have_a_comma_between_angle_brackets() {
         assert_eq!(
             named("fields? table<string, string | string[]> of the head"),
-            Some(of("fields?", "table<string, string | string[]>", "of the head"))
+            Some(of(
+                "fields?",
+                "table<string, string | string[]>",
+                "of the head"
+            ))
         );
     }
 
