@@ -122,6 +122,63 @@ fn the_waiters_of_a_mutex_are_one_group_with_one_holder() {
     assert!(!busy.contains("jobs"), "{busy}");
 }
 
+/// A thousand clients, each of which waits for a channel of its own, beside a mutex.
+const CLIENTS: &str = "
+    local mutex = process.mutex()
+    process.spawn(function() mutex:lock() process.sleep(3600) end)
+    process.sleep(0.01)
+    for _ = 1, 3 do process.spawn(function() mutex:lock() end) end
+    for _ = 1, 1000 do
+      local channel = process.channel(0)
+      process.spawn(function() channel:receive() end)
+    end
+    process.sleep(0.01)
+    print 'ready'
+    io.stdout:flush()
+    process.sleep(3600)";
+
+/// The first process waits for a time all the while, and so is the clock.
+#[test]
+fn many_objects_without_names_share_a_row_and_no_row_has_too_much() {
+    let program = ready(observed(CLIENTS));
+    let outcome = ask("profile", &program, &["--waits", "-d", "1", "--json"]);
+    program.signal_until_it_ends("KILL");
+    let summary = json(&outcome);
+    let waits = &summary["waits"];
+    let total_of = |object: &str| match those(waits, "object", object)[..] {
+        [row] => number(&row["total"]),
+        _ => panic!("one row of {object} expected in {waits:#}"),
+    };
+    let clock = total_of("until a time") / 2.0;
+    let close_to = |waiters: f64, total: f64| (total / clock / waiters - 1.0).abs() < 0.01;
+    assert!(
+        close_to(3.0, total_of("the mutex 1, without a name")),
+        "{waits:#}"
+    );
+    let rows = waits.as_array().expect("a list");
+    let of_channels = |row: &&Value| row["object"].to_string().contains("channel");
+    let channels: Vec<_> = rows.iter().filter(of_channels).collect();
+    let others = total_of("other channels (to receive)");
+    for row in &channels {
+        let total = number(&row["total"]);
+        assert!(total == others || close_to(1.0, total), "{row:#}");
+    }
+    let all: f64 = channels.iter().map(|row| number(&row["total"])).sum();
+    assert!(close_to(1000.0, all), "{all} s in {waits:#}");
+}
+
+#[test]
+fn idle_processes_that_differ_by_objects_without_names_are_one_group() {
+    let program = ready(observed(CLIENTS));
+    let text = stacks(&program, &["--group"]);
+    program.signal_until_it_ends("KILL");
+    let (_, idle) = text.split_once("idle: these wait").expect("idle ones");
+    assert_has(
+        idle,
+        "\n1000 processes: waiting, to receive from a channel (spawned at ",
+    );
+}
+
 /// A reader that could run, but is less urgent than a process that computes. Its stack looks like
 /// that of a reader that waits.
 #[test]

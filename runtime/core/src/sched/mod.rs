@@ -132,7 +132,7 @@ pub use life::spawn::SpawnOptions;
 pub use report::census::{CensusRow, Partner, Role};
 pub use report::counters::SchedCounters;
 pub use report::cycles::Link;
-pub use report::labels::describe_object;
+pub use report::labels::{describe_object, describe_others};
 pub use report::listing::Blocker;
 pub use report::objects::{WaitClass, WaitObject};
 pub use report::rings::{WaitRing, describe_ring, rings};

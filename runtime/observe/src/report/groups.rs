@@ -3,7 +3,7 @@
 use super::{MOST_LEVELS, ObjectWaits, Overview, Process, in_vm, write_stacks};
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Processes of one VM with the same state, object of their wait, place of spawn and stacks.
@@ -21,6 +21,9 @@ pub struct Group<'a> {
     /// They wait for one object in different ways, such as for the ends of different processes.
     #[serde(skip)]
     differ: bool,
+    /// They wait for different objects, of one kind.
+    #[serde(skip)]
+    objects_differ: bool,
 }
 
 fn is_nobody(count: &usize) -> bool {
@@ -35,6 +38,7 @@ impl<'a> Group<'a> {
             ids: vec![process.id],
             moved_on: usize::from(process.has_moved_on),
             differ: false,
+            objects_differ: false,
         }
     }
 
@@ -43,6 +47,7 @@ impl<'a> Group<'a> {
         self.ids.push(process.id);
         self.moved_on += usize::from(process.has_moved_on);
         self.differ |= process.waits != self.example.waits;
+        self.objects_differ |= process.object != self.example.object;
     }
 }
 
@@ -54,7 +59,15 @@ fn object_of(process: &Process) -> &str {
     }
 }
 
-/// Merges processes that are alike, the largest groups first.
+/// The kind of an object without a name, with what a process would do: "channel" and " (to receive)".
+fn kind_without_name(object: &str) -> Option<(&str, &str)> {
+    let (kind, rest) = object.strip_prefix("the ")?.split_once(' ')?;
+    let verb = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    Some((kind, verb.strip_prefix(", without a name")?))
+}
+
+/// Merges processes that are alike, the largest groups first. Those that are idle are alike also if
+/// they wait for different objects of a kind, without names. `objects` is what they all wait for.
 ///
 /// ```
 /// use baton_observe::report::{Process, group};
@@ -76,11 +89,18 @@ fn object_of(process: &Process) -> &str {
 /// };
 /// let other = Process { state: "running".into(), ..waiter(1) };
 /// let all = [other, waiter(2), waiter(3)];
-/// let groups = group(&all);
+/// let groups = group(&all, &[]);
 /// assert_eq!(groups[0].ids, [2, 3]);
 /// assert_eq!(groups[1].count, 1);
 /// ```
-pub fn group(processes: &[Process]) -> Vec<Group<'_>> {
+pub fn group<'a>(processes: &'a [Process], objects: &[ObjectWaits]) -> Vec<Group<'a>> {
+    let idle = objects.iter().filter(|object| object.class == "idle");
+    let idle: HashSet<_> = idle.map(|one| (&*one.vm, &*one.object)).collect();
+    let waits_for = |process: &'a Process| {
+        let is_idle = idle.contains(&(&*process.vm, &*process.object));
+        let kind = kind_without_name(&process.object).filter(|_| is_idle);
+        kind.unwrap_or((object_of(process), ""))
+    };
     let mut groups: Vec<Group<'_>> = Vec::new();
     let (mut places, mut first_places) = (HashMap::new(), HashMap::new());
     let (later, of_the_look): (Vec<_>, Vec<_>) =
@@ -89,7 +109,7 @@ pub fn group(processes: &[Process]) -> Vec<Group<'_>> {
         let short = (
             &process.vm,
             &process.state,
-            object_of(process),
+            waits_for(process),
             &process.spawned_at,
         );
         let place = match (process.has_moved_on, first_places.get(&short)) {
@@ -126,7 +146,7 @@ impl fmt::Display for Group<'_> {
         let example = self.example;
         let all = format!("{} processes", self.count);
         write!(f, "{}: ", in_vm("of", &all, &example.vm))?;
-        let waits = match self.differ {
+        let waits = match self.differ && !self.objects_differ {
             true => format!("for {}", example.object),
             false => example.waits.clone(),
         };
@@ -167,7 +187,7 @@ pub struct Groups<'a> {
 
 impl fmt::Display for Groups<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let groups = group(self.processes);
+        let groups = group(self.processes, &self.overview.objects);
         let class = |group: &Group<'_>| {
             let objects = &mut self.overview.objects.iter();
             let found = objects.find(|object| is_of(group, object));
@@ -198,6 +218,7 @@ impl fmt::Display for Groups<'_> {
             let mut objects = self.overview.objects.iter();
             if let Some(object) = objects.find(|object| is_of(group, object))
                 && !object.partners.is_empty()
+                && !group.objects_differ
             {
                 self.write_object(object, f)?;
             }

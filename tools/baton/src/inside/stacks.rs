@@ -84,7 +84,7 @@ fn part_of<T: DeserializeOwned + Default>(end: &Value, name: &str) -> Result<T, 
 fn as_json(options: &StacksOptions, processes: &[Process], overview: &Overview) -> Value {
     let mut all = json!(overview);
     match options.group {
-        true => all["groups"] = json!(group(processes)),
+        true => all["groups"] = json!(group(processes, &overview.objects)),
         false => all["processes"] = json!(processes),
     }
     all

@@ -3,10 +3,11 @@
 //! At each tick all processes are counted by what they wait for, so the time of an object is exact
 //! to a tick: each of its waiters gets the time since the last tick. Some of them are chosen at
 //! random, and stand for all of their object with their stacks. The holder is of the same instant.
+//! The [`MOST_OBJECTS`] objects that most wait for are told one by one, and the rest by kind.
 //!
 //! | processes | counted | stacks |
 //! |---|---|---|
-//! | up to [`MOST_COUNTED`] | all | at least one of each of the [`MOST_OBJECTS`] objects that most wait for |
+//! | up to [`MOST_COUNTED`] | all | at least one of each object or kind that is told |
 //! | more | each second or third one and so on, from a random one on | the same |
 //!
 //! A tick takes all processes some 50 ns for each one that is counted, and some microseconds for
@@ -17,16 +18,20 @@ use super::packed::PackedFrames;
 use super::random::Random;
 use super::{MOST_FRAMES, Place, SampleKind, Sampler};
 use crate::inside::{nanos, objects, stacks};
-use baton_core::sched::{CensusRow, Partner, ProcessId, Role, State, ThreadNames, WaitObject};
+use baton_core::sched::{
+    CensusRow, Partner, ProcessId, Role, State, ThreadNames, WaitObject, describe_others,
+};
 use baton_core::vm::{NoLook, View, Vm};
 use baton_sys::clock;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Instant;
 
 /// How many processes are counted in a tick.
 const MOST_COUNTED: u32 = 4096;
 
-/// How many objects have stacks of their own in a tick. The others share [`OF_THE_REST`].
+/// How many objects are told one by one in a tick. The others share [`OF_THE_REST`] stacks, beside
+/// one for each kind.
 const MOST_OBJECTS: usize = 24;
 const OF_THE_REST: usize = 8;
 
@@ -162,7 +167,8 @@ impl<'a, 'v> Tick<'a, 'v> {
             }
         }
         let mut objects: Vec<Waiters> = by_object.into_iter().collect();
-        objects.sort_by_key(|(_, waiters)| std::cmp::Reverse(waiters.len()));
+        // Of equals always the same ones: otherwise all of them would get rows in the course of time.
+        objects.sort_by_key(|(_, waiters)| (Reverse(waiters.len()), waiters.first().copied()));
         let all: usize = objects.iter().map(|(_, waiters)| waiters.len()).sum();
         let rest = objects.split_off(objects.len().min(MOST_OBJECTS));
         for (object, waiters) in objects {
@@ -170,33 +176,46 @@ impl<'a, 'v> Tick<'a, 'v> {
                 true => SHARED_STACKS,
                 false => 1 + SHARED_STACKS * waiters.len() / all,
             };
-            self.choose(waiters, share);
+            self.choose(waiters, share, None);
         }
-        let rest: Vec<u32> = rest.into_iter().flat_map(|(_, waiters)| waiters).collect();
-        self.choose(rest, OF_THE_REST);
+        let mut by_kind: HashMap<String, Vec<u32>> = HashMap::new();
+        for (_, waiters) in &rest {
+            let kind = waiters.first().map(|&row| self.kind(row));
+            by_kind
+                .entry(kind.unwrap_or_default())
+                .or_default()
+                .extend(waiters);
+        }
+        for (kind, waiters) in by_kind {
+            let share = 1 + OF_THE_REST * waiters.len() / all;
+            self.choose(waiters, share, Some(&kind));
+        }
         self.found
     }
 
-    /// Reads the stacks of some of these waiters, who stand for all of them.
-    fn choose(&mut self, mut waiters: Vec<u32>, most: usize) {
+    fn kind(&self, row: u32) -> String {
+        describe_others(&self.rows[row as usize])
+    }
+
+    /// Reads the stacks of some of these waiters, who stand for all of them. `label` is theirs, if
+    /// they are not told by their object.
+    fn choose(&mut self, mut waiters: Vec<u32>, most: usize, label: Option<&str>) {
         let count = waiters.len().min(most);
         let weight = self.scale * waiters.len() as f64 / count.max(1) as f64;
         let oldest = waiters.iter().map(|&row| self.idle(row)).max();
-        let is_one = |&row: &u32| self.rows[row as usize].object;
-        let is_one_object = waiters.first().map(is_one) == waiters.last().map(is_one);
         for chosen in 0..count {
             let other = chosen + self.random.below((waiters.len() - chosen) as u32) as usize;
             waiters.swap(chosen, other);
             let number = waiters[chosen];
             let row = self.rows[number as usize];
-            let is_told = !is_one_object || objects::is_told_by_the_process(row.object);
+            let is_told = label.is_none() && objects::is_told_by_the_process(row.object);
             let longest = match (row.object, oldest) {
                 // It has waited for something else before.
                 (WaitObject::Turn, _) => 0,
                 (_, Some(oldest)) if !is_told => oldest,
                 _ => self.idle(number),
             };
-            self.read(&row, weight, longest);
+            self.read(&row, weight, longest, label);
         }
     }
 
@@ -205,12 +224,15 @@ impl<'a, 'v> Tick<'a, 'v> {
         idle.map_or(0, nanos)
     }
 
-    fn read(&mut self, row: &CensusRow, weight: f64, longest: u64) {
+    fn read(&mut self, row: &CensusRow, weight: f64, longest: u64, label: Option<&str>) {
         let Some(record) = self.view.sched().user_data(row.process) else {
             return;
         };
         let frames = PackedFrames::of_record(record, MOST_FRAMES);
-        let object = self.label(row, &frames);
+        let object = match label {
+            Some(label) => label.to_owned(),
+            None => self.label(row, &frames),
+        };
         let class = objects::class_name(objects::class_of(row.object, &object));
         let partner = row.partner.map(|partner| self.one_of_holders(row, partner));
         let mut place = Place {

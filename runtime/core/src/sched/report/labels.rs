@@ -74,6 +74,39 @@ fn describe_one<C>(sched: &Scheduler<C>, wording: &Wording, row: &CensusRow) -> 
     }
 }
 
+/// Objects of the same kind as the one that a process waits for, without those that are told one by
+/// one: "other channels (to receive)".
+///
+/// ```
+/// use baton_core::sched::*;
+///
+/// let mut sched: Scheduler<()> = Scheduler::new(10);
+/// sched.spawn(SpawnOptions::default(), ()).expect("there is room");
+/// let _ = sched.schedule();
+/// let channel = sched.channel_new(0);
+/// let _ = sched.channel_send(channel, 1, Deadline::Never);
+/// let row = sched.census_row(0).expect("it lives");
+/// assert_eq!(describe_others(&row), "other channels (to send)");
+/// ```
+#[must_use]
+pub fn describe_others(row: &CensusRow) -> String {
+    let WaitObject::One(blocker) = row.object else {
+        return "others".to_owned();
+    };
+    let kinds = match blocker {
+        Blocker::Semaphore(_) => "semaphores",
+        Blocker::Mutex(_) => "mutexes",
+        Blocker::Condition(_) => "conditions",
+        Blocker::Event(_) => "events",
+        Blocker::Read(_) | Blocker::Write(_) => "locks",
+        Blocker::Barrier(_) => "barriers",
+        Blocker::Send(_) | Blocker::Receive(_) => "channels",
+        Blocker::Alarm(_) => "timers",
+        _ => "objects",
+    };
+    format!("other {kinds}{}", verb(blocker))
+}
+
 fn named(kind: &str, name: Option<&str>) -> String {
     match name {
         Some(name) => format!("the {kind} '{name}'"),
