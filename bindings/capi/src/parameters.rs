@@ -106,6 +106,10 @@ static PARAMETERS: &[Parameter] = &[
         access: Access::Seconds(|p| &p.warn_blocked, 0.001, MONTH),
     },
     Parameter {
+        name: c"shield",
+        access: Access::Seconds(|p| &p.shield, 0.0, 3600.0),
+    },
+    Parameter {
         name: c"flight",
         access: Access::Period(|p| &p.flight, 0.1, 3600.0),
     },

@@ -19,6 +19,7 @@ struct baton_ending;
    removes it. */
 enum baton_mark_kind {
   BATON_MARK_CLOSE,
+  BATON_MARK_SHIELD,
   BATON_MARK_FINALIZER,
   BATON_MARK_FOREIGN_STATE,
   BATON_MARK_CRITICAL,

@@ -63,6 +63,8 @@ pub struct Parameters {
     pub thread_idle: DurationParameter,
     /// Age at which an exclusive call that keeps others waiting is reported. Default 100 ms.
     pub warn_blocked: DurationParameter,
+    /// How long a guest lets a shield hold a kill back. Default 5 s.
+    pub shield: DurationParameter,
     /// How long the policy `ema` spins, and its limit for a short wait. Default 2 ms.
     pub busy_loop_for: DurationParameter,
     /// For how long events are kept for a trace (see [`crate::trace`]). Default zero: none are.
@@ -100,6 +102,7 @@ impl Default for Parameters {
             window: DurationParameter::new(Duration::from_micros(100)),
             thread_idle: DurationParameter::new(Duration::from_secs(10)),
             warn_blocked: DurationParameter::new(Duration::from_millis(100)),
+            shield: DurationParameter::new(Duration::from_secs(5)),
             busy_loop_for: DurationParameter::new(Duration::from_millis(2)),
             flight: DurationParameter::new(Duration::ZERO),
             spin: AtomicU8::new(PolicyName::Learned as u8),

@@ -6,6 +6,32 @@ mod harness;
 use harness::{baton, cases};
 
 cases! {
+    mod shield from "processes/shield.lua":
+        arguments_and_results_pass,
+        others_run_and_a_kill_waits,
+        a_kill_of_oneself_takes_effect_after_the_shield,
+        a_second_kill_ends_it,
+        its_time_is_limited_by_the_parameter,
+        the_time_does_not_count_without_a_kill,
+        a_close_method_after_a_shield_has_its_own_time,
+        an_error_ends_it_and_is_raised,
+        shields_nest,
+        a_failed_link_waits_too,
+        the_end_of_the_program_is_not_held_up;
+    mod pool from "processes/pool.lua":
+        an_object_is_used_again,
+        there_are_no_more_than_the_size,
+        those_who_wait_get_their_turns_in_order,
+        a_wait_has_a_timeout,
+        a_loan_is_given_back_by_its_variable_or_by_hand,
+        a_loan_of_a_process_that_has_ended_is_taken_back,
+        an_object_of_a_failure_or_a_kill_is_made_anew,
+        what_check_refuses_is_made_anew,
+        a_failed_making_gives_the_slot_back,
+        a_kill_during_a_making_loses_nothing,
+        a_failing_close_gives_the_slot_back,
+        a_closed_pool_lends_nothing,
+        wrong_arguments_are_refused;
     mod life from "processes/life.lua":
         join_gives_all_results_of_the_function,
         a_process_without_results_joins_with_true_alone,

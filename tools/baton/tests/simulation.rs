@@ -281,6 +281,20 @@ fn a_range_ends_with_its_first_failure() {
         .complained("--simulate 3 repeats it");
 }
 
+/// Processes are killed anywhere, while they borrow from a pool and while they are in a shield.
+#[test]
+fn a_kill_loses_nothing_of_a_pool_and_cuts_no_shield() {
+    for program in ["simulation/pool.lua", "simulation/shield.lua"] {
+        simulated("1-1000")
+            .arg("--jobs")
+            .arg("2")
+            .script(program)
+            .run()
+            .succeeds()
+            .complained("1000 seeds, none failed");
+    }
+}
+
 #[test]
 fn wrong_seeds_are_refused() {
     for seeds in [

@@ -66,6 +66,99 @@ function process.yield_to(target) end
 ---@return any ... results of f
 function process.critical(f, ...) end
 
+---Calls `f(...)`, and returns its results. A kill that comes meanwhile takes effect after `f`.
+---Unlike in a critical section, `f` may wait, and others run. The kill waits for at most
+---`process.params.shield` seconds. A second kill ends `f` at once, and so does a second one from
+---outside (`baton kill`). Use it to take or to give back what must not be lost half way.
+---@param f fun(...): ...
+---@param ... any
+---@return any ... results of f
+function process.shield(f, ...) end
+
+---Options of `process.pool`. The functions may wait, and run in the process that borrows.
+---@class (exact) baton.process.PoolOptions
+---@field make fun(): any, string? makes an object; nil and why, if it cannot
+---@field size integer how many objects there may be at once
+---@field check? fun(object: any): any whether an idle object can be lent; otherwise a new one is made
+---@field close? fun(object: any) ends an object that is not lent any more
+
+---Makes a pool of objects that processes borrow, such as connections of a database. A kill loses
+---none, wherever it comes:
+---
+---```lua
+---local process = require "baton.process"
+---
+---local made = 0
+---local pool = process.pool {
+---  size = 2,
+---  make = function()
+---    made = made + 1
+---    return "connection " .. made
+---  end,
+---}
+---print(pool:with(function(connection) return connection end))
+---local loan <close> = pool:take(1)
+---print(loan.object, pool:stats().lent)
+---```
+---
+---```text
+---connection 1
+---connection 1	1
+---```
+---
+---An object whose borrower failed or was killed is closed, and the next one is made anew. With
+---`check`, it is kept, and checked before it is lent again.
+---@param options baton.process.PoolOptions
+---@return baton.process.Pool pool
+function process.pool(options) end
+
+---What `process.pool` makes. A `<close>` variable closes it.
+---@class baton.process.Pool
+local Pool = {}
+
+---Borrows an object, calls `f(object)`, gives the object back, and returns the results of `f`.
+---Those who wait get their turns in order.
+---@param f fun(object: any): ...
+---@param timeout? number seconds to wait until one is free
+---@return any ... results of f; or nil and "timeout", "closed" or what `make` has said
+function Pool:with(f, timeout) end
+
+---Borrows an object until the loan is closed or given back, or its process has ended.
+---@param timeout? number seconds to wait until one is free
+---@return baton.process.Loan? loan
+---@return string? why "timeout", "closed" or what `make` has said
+function Pool:take(timeout) end
+
+---Closes all idle objects now, and the others when they are given back. Those who wait get nil and
+---"closed".
+function Pool:close() end
+
+---Returns the figures of this instant.
+---@return baton.process.PoolStats stats
+function Pool:stats() end
+
+---What `Pool:take` returns, for a `<close>` variable.
+---@class baton.process.Loan
+---@field object any what was borrowed; nil once it was given back
+local Loan = {}
+
+---Gives the object back.
+---@return boolean done false: it was given back before
+function Loan:give_back() end
+
+---Gives it back as broken: it is closed, and the next one is made anew.
+---@return boolean done false: it was given back before
+function Loan:discard() end
+
+---What `Pool:stats` returns.
+---@class baton.process.PoolStats
+---@field size integer how many objects there may be at once
+---@field idle integer objects that wait to be lent
+---@field lent integer borrowers
+---@field waiting integer processes that wait for an object
+---@field made integer objects made so far
+---@field discarded integer objects closed so far
+
 ---Returns the context of the calling process: fields that follow its work, such as the number of a
 ---request. With a name, returns that field, or nil. Without one, returns a copy of all fields, or
 ---nil if there are none.
@@ -679,6 +772,7 @@ function Barrier:wait(timeout) end
 ---@field thread_idle number seconds after which a native thread without work ends
 ---@field stack_size integer bytes of address space of a new process's C stack
 ---@field warn_blocked number seconds that a C function may keep all others waiting unwarned
+---@field shield number seconds that a shield may hold a kill back
 ---@field flight number seconds of events that are kept for a trace; 0: none are
 ---@field preemptive boolean false: processes switch only where they wait or yield
 ---@field deadlock "warn" | "raise" what happens when a lock would close a cycle of locks
@@ -701,6 +795,8 @@ function Barrier:wait(timeout) end
 ---@field wakes integer waits that ended
 ---@field timeouts integer of these: because the time was over
 ---@field kills integer kills of living processes
+---@field kills_held integer of these: held back at first, by a shield, a section or a `__close` method
+---@field holds_cut integer of these: second ones, which ended what held the first one back
 ---@field spawned integer processes spawned
 ---@field ended integer processes that have ended
 ---@field timers_fired integer firings of timers

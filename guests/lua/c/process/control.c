@@ -83,6 +83,20 @@ struct baton_process *baton_lua_spawn(lua_State *L) {
 ** Killing
 ** ======================================================= */
 
+/*
+** A kill that finds the process in a shield starts a watcher, a daemon. If the shield still holds
+** the kill back when its time is over, the watcher kills again, and a second kill ends a hold. A
+** kill from outside of the program starts no watcher: whoever makes it can repeat it.
+*/
+static int is_shielded(const struct baton_process *process) {
+  const struct baton_mark *mark;
+  for (mark = process->marks; mark != NULL; mark = mark->previous)
+    if (mark->kind == BATON_MARK_SHIELD) return 1;
+  return 0;
+}
+
+static void watch_shield(lua_State *L, struct baton_process *process, int handle);
+
 int baton_lua_kill_process(
     lua_State *L, struct baton_process *caller, struct baton_process *process, int handle) {
   const int again = process->killed;
@@ -91,6 +105,7 @@ int baton_lua_kill_process(
     lua_pop(L, 1);
     return 0;
   }
+  if (!again && process->holds > 0) watch_shield(L, process, handle);
   lua_setiuservalue(L, handle, BATON_UV_REASON);
   process->killed = 1;
   if (!process->has_exit_hook && !process->is_watched && baton_lua_end_unstarted(L, process))
@@ -102,6 +117,52 @@ int baton_lua_kill_process(
   outcome = baton_kill(caller->vm->executor, process->sched_id);
   baton_lua_leave(L);
   return outcome;
+}
+
+/* The parameter `shield`. */
+static baton_timeout time_of_shields(struct baton_process *caller) {
+  const char *text;
+  double seconds = 0;
+  (void)baton_parameter(caller->vm->executor, "shield", &seconds, &text);
+  return (baton_timeout)(seconds * 1e9);
+}
+
+/* The watcher's body: (process). */
+static int limit_shield(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L), *process = baton_lua_check_process(L, 1);
+  struct baton_wake wake;
+  baton_lua_enter(L);
+  wake = baton_join(caller->vm->executor, process->sched_id, time_of_shields(caller));
+  baton_lua_leave(L);
+  if (baton_lua_after_wait(L, caller, wake) != BATON_TIMED_OUT) return 0;
+  if (process->outcome != BATON_ALIVE || !is_shielded(process)) return 0;
+  lua_getiuservalue(L, 1, BATON_UV_REASON);
+  baton_lua_kill_process(L, caller, process, 1);
+  return 0;
+}
+
+/* (options, watch, process) */
+static int spawn_watcher(lua_State *L) {
+  (void)baton_lua_spawn(L);
+  return 0;
+}
+
+static void watch_shield(lua_State *L, struct baton_process *process, int handle) {
+  if (!is_shielded(process)) return;
+  handle = lua_absindex(L, handle);
+  luaL_checkstack(L, 5, NULL);
+  lua_pushcfunction(L, spawn_watcher);
+  lua_createtable(L, 0, 3);
+  lua_pushboolean(L, 1);
+  lua_setfield(L, -2, "daemon");
+  lua_pushboolean(L, 1);
+  lua_setfield(L, -2, "quiet");
+  lua_pushliteral(L, "shield");
+  lua_setfield(L, -2, "name");
+  lua_pushcfunction(L, limit_shield);
+  lua_pushvalue(L, handle);
+  /* Without a watcher the shield has no limit: a failure is no reason not to kill. */
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
 void baton_lua_end_other(lua_State *L, struct baton_process *caller, struct baton_process *process,
@@ -129,6 +190,22 @@ int baton_lua_end_process(lua_State *L) {
   baton_lua_end_other(L, caller, baton_lua_check_process(L, 1), 1, luaL_optstring(L, 2, "killed"));
   baton_lua_raise_pending(L, caller);
   return 0;
+}
+
+/* process.shield(f, ...) */
+int baton_lua_shield(lua_State *L) {
+  struct baton_process *caller = baton_lua_caller(L);
+  struct baton_mark mark;
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  baton_lua_enter(L);
+  baton_lua_begin_hold(caller, &mark, BATON_MARK_SHIELD);
+  baton_lua_leave(L);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  baton_lua_enter(L);
+  baton_lua_end_hold(caller);
+  baton_lua_leave(L);
+  baton_lua_raise_pending(L, caller);
+  return lua_gettop(L);
 }
 
 /* }====================================================== */

@@ -99,6 +99,8 @@ void baton_lua_end_other(lua_State *L, struct baton_process *caller, struct bato
 /* Kills the process that is the first argument, with the second one (a string) as the reason. A
    process that is being killed already is left alone. */
 int baton_lua_end_process(lua_State *L);
+/* process.shield(f, ...) */
+int baton_lua_shield(lua_State *L);
 
 /* settings.c */
 void baton_lua_open_settings(lua_State *L);

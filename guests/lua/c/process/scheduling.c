@@ -1,5 +1,5 @@
 /*
-** process.critical and process.yield_to.
+** process.critical, process.shield and process.yield_to.
 */
 #include "seam/internals.h"
 #include "process/process.h"
@@ -40,7 +40,8 @@ static int process_yield_to(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"critical", process_critical}, {"yield_to", process_yield_to}, {NULL, NULL}};
+    {"critical", process_critical}, {"shield", baton_lua_shield}, {"yield_to", process_yield_to},
+    {NULL, NULL}};
 
 /* Adds the functions to the module's table on the top of the stack. */
 void baton_lua_open_scheduling(lua_State *L) { luaL_setfuncs(L, functions, 0); }

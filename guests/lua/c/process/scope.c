@@ -1,6 +1,7 @@
 /*
-** process.timeout, process.scope (lua/scope.lua) and process.supervise (lua/supervise.lua). The
-** last two are written in Lua, so a process can be switched from and killed anywhere in them.
+** process.timeout, process.scope (lua/scope.lua), process.supervise (lua/supervise.lua) and
+** process.pool (lua/pool.lua). The last three are written in Lua, so a process can be switched from
+** and killed anywhere in them.
 */
 #include "seam/internals.h"
 #include "process/process.h"
@@ -186,7 +187,7 @@ static int ending_of(lua_State *L) {
   return 1;
 }
 
-/* Both get the table in which they set their functions. */
+/* Each gets the table in which it sets its functions. */
 
 static int load_scope(lua_State *L) {
   baton_lua_load_part(L, "scope", "=process.scope");
@@ -213,14 +214,26 @@ static int load_supervise(lua_State *L) {
   return 0;
 }
 
+static int load_pool(lua_State *L) {
+  baton_lua_load_part(L, "pool", "=process.pool");
+  lua_pushvalue(L, 1);
+  lua_pushcfunction(L, baton_lua_refuse_argument);
+  lua_pushcfunction(L, baton_lua_type_given);
+  baton_lua_run_part(L, 3, 0);
+  return 0;
+}
+
 /* Adds the functions to the module's table on the top of the stack. */
 void baton_lua_open_scope(lua_State *L) {
   static const char *const of_scope[] = {"scope", NULL};
   static const char *const of_supervise[] = {"supervise", NULL};
+  static const char *const of_pool[] = {"pool", NULL};
   lua_pushcfunction(L, load_scope);
   baton_lua_load_later(L, of_scope, 0);
   lua_pushcfunction(L, load_supervise);
   baton_lua_load_later(L, of_supervise, 0);
+  lua_pushcfunction(L, load_pool);
+  baton_lua_load_later(L, of_pool, 0);
   open_timeout(L);
 }
 

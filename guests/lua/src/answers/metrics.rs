@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The counters: name, kind and meaning. `process.stats` in the definitions for the language server
 /// has the same meanings.
-const COUNTERS: [(&str, FamilyKind, &str); 42] = [
+const COUNTERS: &[(&str, FamilyKind, &str)] = &[
     ("switches", Counter, "switches from one process to another"),
     ("yields", Counter, "of these: because a process yielded"),
     (
@@ -25,6 +25,12 @@ const COUNTERS: [(&str, FamilyKind, &str); 42] = [
     ("wakes", Counter, "waits that ended"),
     ("timeouts", Counter, "of these: because the time was over"),
     ("kills", Counter, "kills of living processes"),
+    ("kills_held", Counter, "of these: held back at first"),
+    (
+        "holds_cut",
+        Counter,
+        "of these: second ones, which ended a hold",
+    ),
     ("spawned", Counter, "processes spawned"),
     ("ended", Counter, "processes that have ended"),
     ("timers_fired", Counter, "firings of timers"),

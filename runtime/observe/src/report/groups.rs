@@ -59,7 +59,7 @@ fn object_of(process: &Process) -> &str {
     }
 }
 
-/// The kind of an object without a name, with what a process would do: "channel" and " (to receive)".
+/// The kind of an object without a name, and what a process would do: "channel", " (to receive)".
 fn kind_without_name(object: &str) -> Option<(&str, &str)> {
     let (kind, rest) = object.strip_prefix("the ")?.split_once(' ')?;
     let verb = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());

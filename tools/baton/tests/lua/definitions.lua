@@ -114,6 +114,14 @@ is_there.ChildState = keys(
 )
 assert(not pcall(process.spawn, { no_such_option = true }, function() end))
 
+local pool_options = { size = 1, make = function() return {} end, check = print, close = print }
+local pool = process.pool(pool_options)
+local loan = pool:take()
+is_there.PoolOptions = keys(pool_options)
+is_there.Pool = keys(methods(pool))
+is_there.PoolStats = keys(pool:stats())
+is_there.Loan = keys(methods(loan), { object = loan.object })
+
 if arg[2] == "ffi" then
   is_there = { ffi = keys((require "baton.ffi")), Cdata = {}, Type = {}, Library = {} }
 end

@@ -167,7 +167,7 @@ impl<'a, 'v> Tick<'a, 'v> {
             }
         }
         let mut objects: Vec<Waiters> = by_object.into_iter().collect();
-        // Of equals always the same ones: otherwise all of them would get rows in the course of time.
+        // Of equals always the same ones: otherwise all would get rows in the course of time.
         objects.sort_by_key(|(_, waiters)| (Reverse(waiters.len()), waiters.first().copied()));
         let all: usize = objects.iter().map(|(_, waiters)| waiters.len()).sum();
         let rest = objects.split_off(objects.len().min(MOST_OBJECTS));

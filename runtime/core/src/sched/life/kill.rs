@@ -32,13 +32,12 @@ impl<C> Scheduler<C> {
         };
         let process = &mut self.processes[index];
         let is_put_off = process.holds_kills || process.relock.is_some();
-        process.kills = if process.kills > 0 && is_put_off {
-            2
-        } else {
-            process.kills.max(1)
-        };
+        let cuts_hold = process.kills == 1 && is_put_off;
+        process.kills = process.kills.max(if cuts_hold { 2 } else { 1 });
         self.counters.kills += 1;
+        self.counters.holds_cut += u64::from(cuts_hold);
         if !self.processes[index].kill_is_due() {
+            self.counters.kills_held += 1;
             return KillOutcome::Held;
         }
         if index == self.current {

@@ -22,6 +22,10 @@ pub struct SchedCounters {
     pub sleeps: u64,
     /// Kills of living processes.
     pub kills: u64,
+    /// Of these: held back at first.
+    pub kills_held: u64,
+    /// Of these: second ones, which ended a hold.
+    pub holds_cut: u64,
     /// Processes spawned, prepared ones included when they are fired.
     pub spawned: u64,
     /// Processes that ended.
