@@ -5,7 +5,7 @@
 --
 -- Each process is written as if it were alone: it sends a request, waits, follows redirections, and
 -- returns the result. There are no callbacks and no event loop. socket.http is unmodified, and only
--- the process that calls it waits. The example also shows a semaphore as a limit, timeouts, results
+-- the process that calls it waits. The example also shows a pool as a limit, timeouts, results
 -- by join, and an error that ends one process only.
 
 local process = require "baton.process"
@@ -89,14 +89,13 @@ if not fetched or status ~= 200 then
   os.exit(1)
 end
 
--- All processes exist at once. The semaphore limits how many of them have a connection.
-local connections = process.semaphore(options.connections)
+-- All processes exist at once. The pool limits how many of them have a connection: what it lends is
+-- no more than the right to have one.
+local connections = process.pool { size = options.connections, make = function() return true end }
 local checks = {}
 for i, target in ipairs(links_of(table.concat(html), options.page)) do
   local checker = process.spawn({ name = target, quiet = true }, function()
-    connections:wait()
-    local slot <close> = setmetatable({}, { __close = function() connections:signal() end })
-    return check(target)
+    return connections:with(function() return check(target) end)
   end)
   checks[i] = { target = target, process = checker }
 end

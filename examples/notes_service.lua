@@ -33,37 +33,20 @@ local REASONS = {
 -- The database
 -- ======================================================
 
-local Pool = {}
-Pool.__index = Pool
-
--- `free` has a place for each connection, whether or not it is connected.
-local function open_pool(environment, source, size)
-  local pool =
-    setmetatable({ free = process.channel(size), source = source, environment = environment }, Pool)
-  for _ = 1, size do pool.free:send {} end
-  return pool
-end
-
 -- The error if the database cannot be reached.
 local Unreachable = { __tostring = function(failure) return tostring(failure.why) end }
 
-function Pool:connect()
-  local connection, why = self.environment:connect(self.source)
-  return connection or error(setmetatable({ why = why }, Unreachable))
-end
-
--- Calls f(connection) with a connection that no other process has meanwhile. After an error or a
--- kill the state of the connection is unknown, so the next user of the place connects again.
-function Pool:with(f)
-  local place = self.free:receive()
-  local _ <close> = setmetatable({}, { __close = function(_, failure)
-    local connection = place.connection
-    if failure then place.connection = nil end
-    self.free:send(place) -- first, because the rest may fail; there is always room
-    if failure and connection then connection:close() end
-  end })
-  place.connection = place.connection or self:connect()
-  return f(place.connection)
+-- Connections for `size` requests at once. After an error or a kill the state of a connection is
+-- unknown: the pool closes it, and the next request connects again.
+local function open_pool(environment, source, size)
+  return process.pool {
+    size = size,
+    make = function()
+      local connection, why = environment:connect(source)
+      return connection or error(setmetatable({ why = why }, Unreachable))
+    end,
+    close = function(connection) connection:close() end,
+  }
 end
 
 -- The rows of a query as tables.

@@ -5,7 +5,7 @@ mod harness;
 use harness::cases;
 
 cases! {
-    mod requests from "http/requests.lua":
+    mod requests from "own_http/requests.lua":
         a_handler_returns_status_body_and_fields,
         a_request_has_method_path_query_fields_and_peer,
         bodies_are_read_whole_or_in_parts,
@@ -28,7 +28,7 @@ cases! {
         the_access_log_is_a_function_or_lines,
         the_access_log_may_be_lines_of_the_programs_log,
         misuse_is_refused;
-    mod client from "http/client.lua":
+    mod client from "own_http/client.lua":
         a_reply_has_status_fields_and_a_body,
         requests_have_fields_and_bodies_of_each_kind,
         a_connection_is_used_again_and_a_stale_one_replaced,
@@ -40,25 +40,25 @@ cases! {
         a_killed_process_leaves_no_request_open,
         a_server_that_refuses_a_body_early_is_heard,
         misuse_of_the_client_is_refused;
-    mod routing from "http/routing.lua":
+    mod routing from "own_http/routing.lua":
         a_router_finds_handlers_and_their_parameters,
         a_path_without_a_handler_gets_404_and_a_method_without_one_405,
         functions_around_handlers_are_called_in_their_order,
         a_mounted_router_answers_what_is_below_its_prefix,
         wrong_patterns_and_handlers_are_refused;
-    mod stopping from "http/stopping.lua":
+    mod stopping from "own_http/stopping.lua":
         stopping_ends_idle_connections_and_waits_for_open_requests,
         stopping_kills_what_does_not_end_and_says_how_many,
         stopping_under_load_loses_no_request,
         stopping_ends_handlers_that_read_or_write,
         a_killed_connection_counts_no_more;
-    mod json from "http/json.lua":
+    mod json from "own_http/json.lua":
         json_comes_and_goes_as_values,
         what_is_no_json_is_told_with_its_place,
         a_large_value_comes_and_goes_whole_and_a_larger_one_gives_413,
         a_value_that_json_does_not_have_gives_500;
-    mod figures from "http/figures.lua":
+    mod figures from "own_http/figures.lua":
         metrics_have_the_figures_of_all_servers;
-    mod busy from "http/busy.lua":
+    mod busy from "own_http/busy.lua":
         handlers_that_compute_hold_up_no_request;
 }

@@ -4,7 +4,7 @@ mod harness;
 
 use harness::{baton, cases, certificates, check_case};
 
-const SECURE: &str = "http/secure.lua";
+const SECURE: &str = "own_http/secure.lua";
 
 fn run_secure_case(name: &str) {
     let Some(directory) = certificates::directory() else {
@@ -37,7 +37,7 @@ secure_cases! {
 }
 
 cases! {
-    mod websockets from "http/websocket.lua":
+    mod websockets from "own_http/websocket.lua":
         a_request_becomes_a_websocket_and_others_are_answered,
         frames_that_come_with_the_head_are_received,
         what_asks_for_something_else_gets_its_answer,
