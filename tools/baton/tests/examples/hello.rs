@@ -62,7 +62,10 @@ fn ask(port: u16, path: &str) -> String {
     stream
         .set_read_timeout(Some(LIMIT))
         .expect("a limit can be set");
-    write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").expect("the service reads");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+    stream
+        .write_all(head.as_bytes())
+        .expect("the service reads");
     let mut answer = String::new();
     stream
         .read_to_string(&mut answer)

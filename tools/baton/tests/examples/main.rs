@@ -6,6 +6,7 @@ mod first_server;
 mod harness;
 mod hello;
 mod notes;
+mod orders;
 mod philosophers;
 mod race;
 #[path = "../packages/server.rs"]

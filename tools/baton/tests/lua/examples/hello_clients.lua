@@ -27,7 +27,7 @@ local function ask(i)
   assert(connection:send(("GET /slow?1.%d HTTP/1.1\r\nHost: localhost\r\n\r\n"):format(i % 10)))
   note_sent()
   local head = assert(connection:receive())
-  assert(head == "HTTP/1.1 200 -", head)
+  assert(head == "HTTP/1.1 200 OK", head)
   local length
   repeat
     local line = assert(connection:receive())
