@@ -68,9 +68,15 @@ local function next_name(scope)
   end)
 end
 
+-- A process of a scope without a name needs no options of its own. Not changed by anybody.
+local QUIET = { quiet = true }
+
 -- As process.spawn, but only the scope reports a failure.
 function methods:spawn(...)
   if getmetatable(self) ~= Scope then refuse(0, ":spawn", "scope", self) end
+  if type((...)) == "function" and not self.name then
+    return self.spawner(QUIET, live, self, ...) or error(why_nobody_is_taken(self), 2)
+  end
   local options, f, first = {}, (...), 2
   if type(f) == "table" then options, f, first = f, (select(2, ...)), 3 end
   if type(f) ~= "function" then refuse(first - 1, ":spawn", "function", select(first - 1, ...)) end
@@ -133,11 +139,14 @@ local function results_of(scope, ...)
   return ...
 end
 
+local function results_after_all(scope, ...)
+  join_all(scope)
+  return results_of(scope, ...)
+end
+
 local function run(f)
   local scope <close> = make {}
-  local results = table.pack(f(scope))
-  join_all(scope)
-  return results_of(scope, table.unpack(results, 1, results.n))
+  return results_after_all(scope, f(scope))
 end
 
 -- Waits for the process until the deadline. Returns whether it has ended.
