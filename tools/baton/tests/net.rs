@@ -39,6 +39,7 @@ cases! {
         several_processes_accept_from_one_listener,
         a_limit_holds_further_connections_back,
         closing_a_listener_ends_the_wait_for_a_place,
+        two_listeners_of_one_socket_accept_its_connections,
         a_passed_descriptor_is_taken_over,
         two_listeners_share_a_port_if_both_ask_for_it,
         a_connection_waits_for_a_full_backlog_of_a_unix_socket,

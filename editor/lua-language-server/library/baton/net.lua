@@ -66,8 +66,9 @@ local net = {}
 
 ---Listens to an address. A file of a Unix socket to which nobody listens any more is replaced. In
 ---place of an address, takes over a descriptor that listens already: a number, or an element of
----`process.listen_fds()`.
----@param address string | integer | table
+---`process.listen_fds()`. In place of an address, another listener: both accept from one socket,
+---which ends with the last of them. So a VM can have one by `vm.move`, and its successor another.
+---@param address string | integer | table | baton.net.Listener
 ---@param options? baton.net.ListenOptions
 ---@return baton.net.Listener? listener
 ---@return string? why

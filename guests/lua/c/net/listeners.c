@@ -143,6 +143,18 @@ static int adopt_passed(lua_State *L, struct baton_net_listener *listener) {
   return (int)descriptor;
 }
 
+/* A second descriptor of another listener's socket, or an error number, negative. */
+static int share(lua_State *L, struct baton_net_listener *listener) {
+  const struct baton_net_listener *other = baton_inline_test_sealed(L, 1, BATON_SEALED_LISTENER);
+  int descriptor;
+  if (other->socket.simulated != NULL)
+    luaL_argerror(L, 1, "in a simulated run, a listener has its address alone");
+  if (other->socket.descriptor < 0) return -EBADF;
+  listener->family = other->family;
+  descriptor = fcntl(other->socket.descriptor, F_DUPFD_CLOEXEC, 0);
+  return descriptor < 0 ? -errno : descriptor;
+}
+
 static int open_one(lua_State *L, struct baton_net_listener *listener,
     const struct baton_net_place *place, const struct wishes *wishes, int *descriptor) {
   struct baton_net_address addresses[BATON_NET_MOST_ADDRESSES];
@@ -196,6 +208,9 @@ int baton_net_listen(lua_State *L) {
   }
   if (lua_type(L, 1) == LUA_TNUMBER || lua_istable(L, 1)) {
     descriptor = adopt_passed(L, listener);
+  } else if (baton_inline_test_sealed(L, 1, BATON_SEALED_LISTENER) != NULL) {
+    descriptor = share(L, listener);
+    if (descriptor < 0) return baton_net_refused(L, "the listener", -descriptor);
   } else {
     int refused;
     baton_net_read_place(L, 1, &place);

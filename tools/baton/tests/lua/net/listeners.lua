@@ -150,6 +150,26 @@ function case.closing_a_listener_ends_the_wait_for_a_place()
   client:close()
 end
 
+function case.two_listeners_of_one_socket_accept_its_connections()
+  local first = assert(net.listen "127.0.0.1:0")
+  local second = assert(net.listen(first, { limit = 5 }))
+  check.equal(second:address(), first:address())
+  local a = assert(net.connect(first:address()))
+  check.that(second:accept(1))
+  first:close()
+  local b = assert(net.connect(second:address()))
+  check.that(second:accept(1))
+  second:close()
+  local c, why = net.connect(second:address() or "127.0.0.1:1", { timeout = 1 })
+  check.equal(c, nil)
+  check.that(why)
+  a:close()
+  b:close()
+  local none, closed = net.listen(first)
+  check.equal(none, nil)
+  check.matches(closed, "descriptor")
+end
+
 function case.a_passed_descriptor_is_taken_over()
   local ffi = require "baton.ffi"
   ffi.cdef [[int socket(int, int, int); int listen(int, int);
