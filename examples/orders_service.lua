@@ -7,11 +7,11 @@
 --   GET /events       server-sent events: each order that was packed
 --   GET /metrics      figures for Prometheus
 --
---   SIGTERM, SIGINT   answers open requests, packs what was ordered, and ends with status 0
---
+-- At SIGTERM or Ctrl-C it answers open requests, packs what was ordered, and ends with status 0.
 -- Needs luasql.sqlite3 (Debian: lua-sql-sqlite3).
 local http = require "baton.http"
 local inspect = require "baton.inspect"
+local json = require "baton.json"
 local log = require "baton.log"
 local process = require "baton.process"
 local driver = require "luasql.sqlite3"
@@ -35,7 +35,7 @@ local function execute(text, ...)
     for i, value in ipairs(values) do values[i] = connection:escape(tostring(value)) end
     local cursor = assert(connection:execute(text:format(table.unpack(values))))
     if type(cursor) == "number" then return math.tointeger(connection:getlastautoid()) end
-    local rows = {}
+    local rows = setmetatable({}, json.array_mt)
     for row in function() return cursor:fetch({}, "a") end do
       row.id, row.count = math.tointeger(row.id), math.tointeger(row.count)
       rows[#rows + 1] = row
@@ -49,32 +49,46 @@ end
 -- Orders are packed one after the other, and those who listen are told.
 local jobs = process.channel(1000) -- when it is full, clients wait
 local listeners = {}
+local Listener = { __close = function(listener) listeners[listener] = nil end }
 local packed = inspect.counter("orders_packed", "Orders that were packed.")
 
-local packer = process.spawn({ name = "packer" }, function()
-  for id in jobs:values() do
-    process.sleep(0.01) -- the work
-    execute("UPDATE orders SET state = 'packed' WHERE id = '%s'", id)
-    packed:add(1)
-    log.info("packed", { order = id })
-    for news in pairs(listeners) do
-      if not news:send(id, 0) then listeners[news] = nil end -- it is too slow
-    end
+local function pack(id)
+  process.sleep(0.01) -- the work
+  execute("UPDATE orders SET state = 'packed' WHERE id = '%s'", id)
+  packed:add(1)
+  log.info("packed", { order = id })
+  local all = {} -- listeners come and go meanwhile
+  process.critical(function() for one in pairs(listeners) do all[one] = true end end)
+  for one in pairs(all) do
+    if not one.news:send(id, 0) then one.news:close() end -- it is too slow
   end
-end)
+end
+
+local function try_to_pack(id)
+  local done, why = pcall(pack, id)
+  if not done then log.error("cannot pack", { order = id, why = tostring(why) }) end
+  return done
+end
+
+local function pack_all()
+  for id in jobs:values() do
+    while not try_to_pack(id) do process.sleep(1) end
+  end
+end
 
 local r = http.router()
+local INSERT = "INSERT INTO orders (item, count, state) VALUES ('%s', '%s', 'new')"
 
 r:post("/orders", function(req)
   local order, why = req:json()
-  local count = type(order) == "table" and math.tointeger(order.count)
-  if not count or type(order.item) ~= "string" then
+  order = type(order) == "table" and order or {}
+  local item, count = order.item, type(order.count) == "number" and math.tointeger(order.count)
+  if not count or type(item) ~= "string" or item:find "%z" then
     return req:json(400, { error = why or "an item and a whole count expected" })
   end
-  local insert = "INSERT INTO orders (item, count, state) VALUES ('%s', '%s', 'new')"
-  local id = execute(insert, order.item, count)
+  local id = execute(INSERT, item, count)
   jobs:send(id)
-  return req:json(201, { id = id, item = order.item, count = count, state = "new" })
+  return req:json(201, { id = id, item = item, count = count, state = "new" })
 end)
 
 r:get("/orders", function(req) return req:json(execute "SELECT * FROM orders ORDER BY id") end)
@@ -87,28 +101,29 @@ end)
 
 r:get("/events", function(req)
   local events <close> = req:events()
-  local news = process.channel(100)
-  listeners[news] = true
-  for id in news:values() do
+  local listener <close> = setmetatable({ news = process.channel(100) }, Listener)
+  listeners[listener] = true
+  for id in listener.news:values() do
     if not events:send { event = "packed", data = id } then break end
   end
-  listeners[news] = nil
 end)
 
-r:get("/metrics", function(req)
-  req:set("Content-Type", "text/plain; version=0.0.4")
-  return 200, inspect.metrics "text"
-end)
+local plain = { ["Content-Type"] = "text/plain; version=0.0.4" }
+r:get("/metrics", function() return 200, inspect.metrics "text", plain end)
 
 local columns = "id INTEGER PRIMARY KEY, item TEXT, count INTEGER, state TEXT"
 execute("CREATE TABLE IF NOT EXISTS orders (" .. columns .. ")")
+local packer = process.spawn({ name = "packer" }, pack_all)
+for _, order in ipairs(execute "SELECT * FROM orders WHERE state = 'new'") do
+  jobs:send(order.id)
+end
 local ends = process.signals("TERM", "INT")
 local server = assert(http.serve("127.0.0.1:" .. (arg[1] or 8080), r, { access_log = true }))
 print("port " .. server:address():match ":(%d+)$")
 io.stdout:flush()
 
 ends:receive()
-for news in pairs(listeners) do news:close() end
+process.critical(function() for one in pairs(listeners) do one.news:close() end end)
 local cut_off = server:stop(10)
 jobs:close()
 packer:join()

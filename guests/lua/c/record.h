@@ -32,6 +32,12 @@ struct baton_mark {
   enum baton_mark_kind kind;
 };
 
+/* A mark of the second kind, with its number in the VM. */
+struct baton_shield_mark {
+  struct baton_mark mark;
+  uint64_t number;
+};
+
 /* A mark of the last kind. It has the function that runs at its end. Inside the VM. */
 struct baton_turn_mark {
   struct baton_mark mark;
@@ -112,6 +118,7 @@ struct baton_lua_vm {
   uint64_t collections;        /* how often the collector began or continued after a finalizer */
   /* for metrics (see collector.c): nanoseconds of the collector, and collections that have ended */
   uint64_t collector_time, whole_collections;
+  uint64_t shields; /* calls of process.shield so far */
   void *frozen_guard;          /* of this VM's frozen values (copying/frozen.c); NULL: none yet */
   unsigned char is_generational; /* the collector's mode, as the program has set it */
   /* a long piece of the collector's work was put off, so that others run before it; and the debt

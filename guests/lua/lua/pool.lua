@@ -86,6 +86,11 @@ local function give_back(loan, is_broken)
   return rest.has_slot
 end
 
+-- For an object that the calling process has not used: a failure is not its own.
+local function report(is_closed, why)
+  if not is_closed then io.stderr:write("process.pool: cannot close: ", tostring(why), "\n") end
+end
+
 -- Takes back what processes had that have ended.
 local function take_back(pool)
   while pool.ends:receive(0) do end
@@ -96,7 +101,7 @@ local function take_back(pool)
     end
     return left
   end)
-  for _, loan in ipairs(left) do give_back(loan, not pool.check) end
+  for _, loan in ipairs(left) do report(pcall(give_back, loan, not pool.check)) end
 end
 
 local function await_slot(loan, timeout)
@@ -123,8 +128,9 @@ local function take_slot(loan, timeout)
     end
   end)
   if loan.place then await_slot(loan, timeout) end
+  if pool.is_closed then return nil, "closed" end
   if loan.has_slot then return true end
-  return nil, pool.is_closed and "closed" or "timeout"
+  return nil, "timeout"
 end
 
 -- ==}
@@ -139,23 +145,32 @@ local function next_idle(loan)
   end)
 end
 
+-- A kill in the middle of a check leaves the object in doubt. One whose check fails is refused.
+local function is_usable(loan)
+  local check = loan.pool.check
+  if not check then return true end
+  loan.is_doubtful = true
+  local is_checked, accepts = pcall(check, loan.object)
+  loan.is_doubtful = false
+  return is_checked and accepts
+end
+
 -- Gives the loan an object. Returns true, or nil and why the making failed.
 local function find_object(loan)
   local pool = loan.pool
-  local object = next_idle(loan)
-  while object ~= nil and pool.check and not pool.check(object) do
+  while next_idle(loan) ~= nil do
+    if is_usable(loan) then return true end
     process.shield(function()
+      local object = loan.object
       loan.object = nil
-      dispose(pool, object)
+      report(pcall(dispose, pool, object))
     end)
-    object = next_idle(loan)
   end
-  if object ~= nil then return true end
   return process.shield(function()
-    local why
-    loan.object, why = pool.make()
-    if loan.object == nil then return nil, why or "nothing was made" end
-    pool.made = pool.made + 1
+    if pool.is_closed then return nil, "closed" end
+    local object, why = pool.make()
+    if not object then return nil, why or "nothing was made" end
+    loan.object, pool.made = object, pool.made + 1
     return true
   end)
 end
@@ -171,12 +186,14 @@ local function fill(loan, timeout)
 end
 
 -- Without a `check`, what was in use at an error or a kill is made anew.
+local function is_broken(loan, failed) return loan.is_doubtful or failed and not loan.pool.check end
+
 local function end_loan(loan, failure)
   local pool = loan.pool
   process.critical(function()
     if loan.place then leave_queue(pool, loan) end
   end)
-  give_back(loan, failure ~= nil and not pool.check)
+  give_back(loan, is_broken(loan, failure ~= nil or loan.is_in_use))
   -- It may have been woken for what another process had.
   if loan.gate then take_back(pool) end
 end
@@ -190,11 +207,23 @@ local Untaken = {
   end,
 }
 
+local function check_loan(loan, name)
+  if getmetatable(loan) ~= Loan then
+    refuse_argument(3, 0, name, ("loan expected, got %s"):format(type_given(loan)))
+  end
+end
+
 -- Gives the object back. Returns false if the loan has none any more.
-function of_loans:give_back() return give_back(self, false) end
+function of_loans:give_back()
+  check_loan(self, ":give_back")
+  return give_back(self, false)
+end
 
 -- Gives the slot back. The object is closed, and the next one is made anew.
-function of_loans:discard() return give_back(self, true) end
+function of_loans:discard()
+  check_loan(self, ":discard")
+  return give_back(self, true)
+end
 
 -- ==}
 
@@ -204,21 +233,37 @@ local function check_pool(pool, name)
   end
 end
 
+local function check_timeout(timeout, number, name)
+  if timeout ~= nil and (type(timeout) ~= "number" or timeout ~= timeout) then
+    local got = timeout ~= timeout and "NaN" or type_given(timeout)
+    refuse_argument(3, number, name, ("number expected, got %s"):format(got))
+  end
+end
+
+-- An error is seen by the loan itself. A coroutine that is closed in `f` leaves none.
+local function used(loan, ...)
+  loan.is_in_use = false
+  return ...
+end
+
 -- Calls f(object). Returns its results, or nil and "timeout", "closed" or what `make` has said.
 function methods:with(f, timeout)
   check_pool(self, ":with")
   if type(f) ~= "function" then
     refuse_argument(2, 1, ":with", ("function expected, got %s"):format(type_given(f)))
   end
+  check_timeout(timeout, 2, ":with")
   local loan <close> = new_loan(self)
   local is_filled, why = fill(loan, timeout)
   if not is_filled then return nil, why end
-  return f(loan.object)
+  loan.is_in_use = true
+  return used(loan, f(loan.object))
 end
 
 -- Returns a loan with the field `object`, for a `<close>` variable; or nil and why not.
 function methods:take(timeout)
   check_pool(self, ":take")
+  check_timeout(timeout, 1, ":take")
   local loan = new_loan(self)
   local guard <close> = setmetatable({ loan = loan }, Untaken)
   loan.owner:monitor(self.ends)
@@ -228,21 +273,41 @@ function methods:take(timeout)
   return loan
 end
 
+-- All idle objects are closed, whatever happens meanwhile. The first error is raised.
+local Closing = {
+  __close = function(closing)
+    local pool, failure = closing.pool, nil
+    while #pool.idle > 0 do
+      local is_closed, why = pcall(dispose, pool, table.remove(pool.idle))
+      if not is_closed then failure = failure or { why } end
+    end
+    if failure then error(failure[1], 0) end
+  end,
+}
+
+-- What processes still have that end without giving it back.
+local function take_back_the_rest(pool)
+  while next(pool.lent) do
+    pool.ends:receive()
+    take_back(pool)
+  end
+end
+
 -- Closes the idle objects now, and the others when they are given back. Nobody gets one any more.
 function methods:close()
   check_pool(self, ":close")
+  local _ <close> = setmetatable({ pool = self }, Closing)
   process.critical(function()
     self.is_closed = true
-    for place = self.first, self.last do
-      local loan = self.queue[place]
-      if loan then loan.gate:set() end
+    while self.queue[self.first] do
+      local loan = self.queue[self.first]
+      leave_queue(self, loan)
+      loan.gate:set()
     end
   end)
-  while #self.idle > 0 do
-    process.shield(function()
-      local object = table.remove(self.idle)
-      if object ~= nil then dispose(self, object) end
-    end)
+  take_back(self)
+  if next(self.lent) then
+    process.spawn({ daemon = true, quiet = true, name = "pool" }, take_back_the_rest, self)
   end
 end
 

@@ -84,15 +84,20 @@ struct baton_process *baton_lua_spawn(lua_State *L) {
 ** ======================================================= */
 
 /*
-** A kill that finds the process in a shield starts a watcher, a daemon. If the shield still holds
-** the kill back when its time is over, the watcher kills again, and a second kill ends a hold. A
-** kill from outside of the program starts no watcher: whoever makes it can repeat it.
+** A kill that finds the process in a shield starts a watcher, a daemon. So does a shield that
+** begins while a kill is held back. If the same shield still holds the kill back when its time is
+** over, the watcher kills again, and a second kill ends a hold. A kill from outside of the program
+** starts no watcher: whoever makes it can repeat it.
 */
-static int is_shielded(const struct baton_process *process) {
+
+/* The number of the outermost shield; 0: there is none. */
+static uint64_t shield_of(const struct baton_process *process) {
   const struct baton_mark *mark;
+  uint64_t number = 0;
   for (mark = process->marks; mark != NULL; mark = mark->previous)
-    if (mark->kind == BATON_MARK_SHIELD) return 1;
-  return 0;
+    if (mark->kind == BATON_MARK_SHIELD)
+      number = ((const struct baton_shield_mark *)(const void *)mark)->number;
+  return number;
 }
 
 static void watch_shield(lua_State *L, struct baton_process *process, int handle);
@@ -105,7 +110,7 @@ int baton_lua_kill_process(
     lua_pop(L, 1);
     return 0;
   }
-  if (!again && process->holds > 0) watch_shield(L, process, handle);
+  if (!again && shield_of(process) != 0) watch_shield(L, process, handle);
   lua_setiuservalue(L, handle, BATON_UV_REASON);
   process->killed = 1;
   if (!process->has_exit_hook && !process->is_watched && baton_lua_end_unstarted(L, process))
@@ -127,7 +132,7 @@ static baton_timeout time_of_shields(struct baton_process *caller) {
   return (baton_timeout)(seconds * 1e9);
 }
 
-/* The watcher's body: (process). */
+/* The watcher's body: (process, number of the shield). */
 static int limit_shield(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L), *process = baton_lua_check_process(L, 1);
   struct baton_wake wake;
@@ -135,22 +140,22 @@ static int limit_shield(lua_State *L) {
   wake = baton_join(caller->vm->executor, process->sched_id, time_of_shields(caller));
   baton_lua_leave(L);
   if (baton_lua_after_wait(L, caller, wake) != BATON_TIMED_OUT) return 0;
-  if (process->outcome != BATON_ALIVE || !is_shielded(process)) return 0;
+  if (process->outcome != BATON_ALIVE) return 0;
+  if (shield_of(process) != (uint64_t)lua_tointeger(L, 2)) return 0;
   lua_getiuservalue(L, 1, BATON_UV_REASON);
   baton_lua_kill_process(L, caller, process, 1);
   return 0;
 }
 
-/* (options, watch, process) */
+/* (options, limit_shield, process, number) */
 static int spawn_watcher(lua_State *L) {
   (void)baton_lua_spawn(L);
   return 0;
 }
 
 static void watch_shield(lua_State *L, struct baton_process *process, int handle) {
-  if (!is_shielded(process)) return;
   handle = lua_absindex(L, handle);
-  luaL_checkstack(L, 5, NULL);
+  luaL_checkstack(L, 6, NULL);
   lua_pushcfunction(L, spawn_watcher);
   lua_createtable(L, 0, 3);
   lua_pushboolean(L, 1);
@@ -161,8 +166,9 @@ static void watch_shield(lua_State *L, struct baton_process *process, int handle
   lua_setfield(L, -2, "name");
   lua_pushcfunction(L, limit_shield);
   lua_pushvalue(L, handle);
+  lua_pushinteger(L, (lua_Integer)shield_of(process));
   /* Without a watcher the shield has no limit: a failure is no reason not to kill. */
-  if (lua_pcall(L, 3, 0, 0) != LUA_OK) lua_pop(L, 1);
+  if (lua_pcall(L, 4, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
 void baton_lua_end_other(lua_State *L, struct baton_process *caller, struct baton_process *process,
@@ -195,11 +201,19 @@ int baton_lua_end_process(lua_State *L) {
 /* process.shield(f, ...) */
 int baton_lua_shield(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
-  struct baton_mark mark;
+  struct baton_shield_mark shield;
+  int is_first;
   luaL_checktype(L, 1, LUA_TFUNCTION);
+  is_first = shield_of(caller) == 0;
+  shield.number = ++caller->vm->shields;
   baton_lua_enter(L);
-  baton_lua_begin_hold(caller, &mark, BATON_MARK_SHIELD);
+  baton_lua_begin_hold(caller, &shield.mark, BATON_MARK_SHIELD);
   baton_lua_leave(L);
+  if (caller->killed && is_first) {
+    baton_lua_push_process(L, caller);
+    watch_shield(L, caller, -1);
+    lua_pop(L, 1);
+  }
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   baton_lua_enter(L);
   baton_lua_end_hold(caller);

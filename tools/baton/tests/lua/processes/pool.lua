@@ -139,6 +139,65 @@ function case.what_check_refuses_is_made_anew()
   check.equal(log.made, 2)
 end
 
+function case.what_a_check_cannot_check_is_made_anew()
+  local fails = false
+  local pool, log = numbered(2, { check = function() return fails and error "no answer" or true end })
+  check.equal(pool:with(number_of), 1)
+  fails = true
+  check.equal(pool:with(number_of), 2)
+  check.list(log.closed, { 1 })
+end
+
+function case.a_failing_close_of_anothers_object_is_only_reported()
+  local pool = numbered(1, { close = function() error "cannot close" end })
+  process.spawn(function() pool:take() end):join()
+  local stderr, said = io.stderr, ""
+  io.stderr = { write = function(_, ...) said = said .. table.concat { ... } end }
+  check.equal(pool:with(number_of), 2)
+  io.stderr = stderr
+  check.matches(said, "process.pool: cannot close: .*cannot close")
+end
+
+function case.a_closed_coroutine_leaves_its_object_in_doubt()
+  local pool, log = numbered(1)
+  local co = coroutine.create(function() pool:with(coroutine.yield) end)
+  coroutine.resume(co)
+  coroutine.close(co)
+  check.equal(pool:with(number_of), 2)
+  check.list(log.closed, { 1 })
+end
+
+function case.closing_closes_all_and_raises_the_first_error()
+  local closed = 0
+  local pool = numbered(3, {
+    close = function(object)
+      closed = closed + 1
+      error("cannot close " .. object.number, 0)
+    end,
+  })
+  local loans = {}
+  for i = 1, 3 do loans[i] = pool:take() end
+  for i = 1, 3 do loans[i]:give_back() end
+  check.raises("cannot close", pool.close, pool)
+  check.equal(closed, 3)
+end
+
+function case.a_closed_pool_takes_back_what_the_dead_had()
+  local pool, log = numbered(2)
+  local gate = process.event()
+  process.spawn(function() pool:take() end):join()
+  local p = process.spawn(function()
+    pool:take()
+    gate:wait()
+  end)
+  check.becomes(p, "waiting")
+  pool:close()
+  check.list(log.closed, { 1 })
+  gate:set()
+  p:join()
+  check.eventually("it is closed, too", function() return log.closed[2] == 2 end)
+end
+
 function case.a_failed_making_gives_the_slot_back()
   local answers = { { nil, "no room" }, { nil }, { error = "refused" } }
   local pool = process.pool {
@@ -224,6 +283,10 @@ function case.wrong_arguments_are_refused()
   local pool = process.pool { size = 1, make = make }
   check.raises("function expected, got nil", pool.with, pool)
   check.raises("pool expected, got table", pool.take, {})
+  check.raises("number expected, got string", pool.with, pool, make, "soon")
+  check.raises("number expected, got NaN", pool.take, pool, 0 / 0)
+  check.raises("loan expected, got nil", process.pool { size = 1, make = function() return 1 end }
+    :take().give_back)
 end
 
 check.run(case)

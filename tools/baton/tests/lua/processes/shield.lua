@@ -105,6 +105,38 @@ function case.a_close_method_after_a_shield_has_its_own_time()
   check.that(closed, "the watcher does not kill again after the shield")
 end
 
+function case.shields_in_a_close_method_have_their_own_time()
+  process.params.shield = 0.2
+  local done = {}
+  local function slowly(number)
+    process.sleep(0.12)
+    done[number] = true
+  end
+  local p = process.spawn({ quiet = true }, function()
+    local _ <close> = setmetatable({}, { __close = function() process.shield(slowly, 2) end })
+    process.shield(slowly, 1)
+  end)
+  check.becomes(p, "sleeping")
+  p:kill()
+  check.results("killed", { false, "killed" }, p:join())
+  check.list(done, { true, true })
+end
+
+function case.a_shield_that_begins_after_the_kill_has_a_limit_too()
+  process.params.shield = 0.05
+  local p = process.spawn({ quiet = true }, function()
+    local _ <close> = setmetatable({}, {
+      __close = function()
+        process.shield(function() process.event():wait() end)
+      end,
+    })
+    process.event():wait()
+  end)
+  check.becomes(p, "waiting")
+  p:kill()
+  check.results("killed", { false, "killed" }, p:join(10))
+end
+
 function case.an_error_ends_it_and_is_raised()
   local p = process.spawn({ quiet = true }, function()
     pcall(process.shield, error, "in the shield")
