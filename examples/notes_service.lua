@@ -10,9 +10,9 @@
 -- the requests that it has begun, for five seconds at most. A second signal ends it at once.
 --
 -- Each client has a process, which waits for its socket. A request borrows a connection to the
--- database from a pool. While the database works, only that process waits. A connection is made when
--- it is first needed, and again after a failure. While the database cannot be reached, the answer is
--- 503.
+-- database from a pool. While the database works, only that process waits. A connection is made
+-- when it is first needed, and again after a failure. While the database cannot be reached, the
+-- answer is 503.
 --
 -- This service shows LuaSocket, and has no limit for the lines of a head. One that the whole world
 -- can reach should use baton.http, as orders_service.lua does.

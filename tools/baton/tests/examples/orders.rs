@@ -33,9 +33,8 @@ fn connect(port: u16) -> TcpStream {
 fn ask(port: u16, method: &str, path: &str, body: &str) -> String {
     let mut stream = connect(port);
     let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-    );
+    let fields = format!("Host: here\r\nConnection: close\r\nContent-Length: {length}");
+    let request = format!("{method} {path} HTTP/1.1\r\n{fields}\r\n\r\n{body}");
     stream
         .write_all(request.as_bytes())
         .expect("the service reads");

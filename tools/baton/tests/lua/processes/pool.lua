@@ -141,7 +141,8 @@ end
 
 function case.what_a_check_cannot_check_is_made_anew()
   local fails = false
-  local pool, log = numbered(2, { check = function() return fails and error "no answer" or true end })
+  local function check_it() return fails and error "no answer" or true end
+  local pool, log = numbered(2, { check = check_it })
   check.equal(pool:with(number_of), 1)
   fails = true
   check.equal(pool:with(number_of), 2)
