@@ -30,7 +30,7 @@ cases! {
         an_object_of_a_failure_or_a_kill_is_made_anew,
         what_check_refuses_is_made_anew,
         what_a_check_cannot_check_is_made_anew,
-        a_failing_close_of_anothers_object_is_only_reported,
+        a_failing_close_of_what_the_dead_had_is_only_reported,
         a_closed_coroutine_leaves_its_object_in_doubt,
         closing_closes_all_and_raises_the_first_error,
         a_closed_pool_takes_back_what_the_dead_had,

@@ -149,7 +149,7 @@ function case.what_a_check_cannot_check_is_made_anew()
   check.list(log.closed, { 1 })
 end
 
-function case.a_failing_close_of_anothers_object_is_only_reported()
+function case.a_failing_close_of_what_the_dead_had_is_only_reported()
   local pool = numbered(1, { close = function() error "cannot close" end })
   process.spawn(function() pool:take() end):join()
   local stderr, said = io.stderr, ""
