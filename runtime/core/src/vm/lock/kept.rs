@@ -13,6 +13,7 @@
 //! | the VM goes to another thread, and this one is marked (`is_kept`) | that loop, by [`BaseStep::MakeRoom`](crate::vm::switch::slow_path::BaseStep) |
 //! | the process is chosen, and the VM comes back | the loop of the other thread, by [`BaseStep::HandOver`](crate::vm::switch::slow_path::BaseStep) |
 //! | its frames are gone: the thread is like any other | the process's next switch, or its end |
+//! | a call on the thread is retaken: it is marked anew, or not any more | `Vm::retake` |
 //!
 //! If nothing else is runnable, the VM waits on the kept thread. Processes that the user has bound
 //! to the thread run there, as they can run nowhere else. So do all processes
