@@ -1,3 +1,3 @@
 module peer
 
-go 1.19
+go 1.22

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
+	"time"
 )
 
 const body = "Hello, world!\n"
@@ -30,9 +32,26 @@ func runNet(protocol, address, port string) {
 			io.WriteString(response, body)
 		}
 		fail(http.Serve(listener, http.HandlerFunc(answer)).Error())
+	case "json":
+		routes := http.NewServeMux()
+		routes.HandleFunc("GET /items/{id}", item)
+		server := http.Server{
+			Handler:           routes,
+			ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout:       60 * time.Second,
+		}
+		fail(server.Serve(listener).Error())
 	default:
 		fail("not a protocol: " + protocol)
 	}
+}
+
+func item(response http.ResponseWriter, request *http.Request) {
+	response.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(response).Encode(struct {
+		Id   string `json:"id"`
+		Name string `json:"name"`
+	}{request.PathValue("id"), "a thing"})
 }
 
 func echo(client net.Conn) {

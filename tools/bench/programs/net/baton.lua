@@ -1,8 +1,19 @@
--- The simple server in LuaSocket, with a process for each connection: `baton.lua echo|http address
--- port`.
+-- The simple server in LuaSocket, with a process for each connection, and the service with JSON in
+-- baton.http: `baton.lua echo|http|json address port`.
 local process = require "baton.process"
-local socket = require "socket"
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
+
+if protocol == "json" then
+  local http = require "baton.http"
+  local r = http.router()
+  r:get("/items/:id", function(req)
+    return req:json { id = req.params.id, name = "a thing" }
+  end)
+  assert(http.serve(address .. ":" .. port, r))
+  return
+end
+
+local socket = require "socket"
 
 local services = {}
 

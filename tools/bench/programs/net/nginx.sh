@@ -1,5 +1,5 @@
 #!/bin/sh
-# nginx with Lua, as one process: `nginx.sh http address port`.
+# nginx with Lua, as one process: `nginx.sh http|json address port`.
 home=$(dirname "$0")/nginx-$$ # goes away with the directory of the scripts
 mkdir "$home" || exit 1
 ln -s /usr/share/nginx/modules "$home/modules" # where the files below look for them
@@ -22,6 +22,15 @@ http {
   keepalive_timeout 3600;
   server {
     listen $2:$3 backlog=1024;
+    client_header_timeout 10;
+    location ~ ^/items/([^/]+)\$ {
+      content_by_lua_block {
+        local body = ('{"id":"%s","name":"a thing"}'):format(ngx.var[1])
+        ngx.header["Content-Type"] = "application/json"
+        ngx.header["Content-Length"] = #body
+        ngx.print(body)
+      }
+    }
     location / {
       content_by_lua_block {
         ngx.header["Content-Type"] = "text/plain"

@@ -1,4 +1,4 @@
-// The same server in Node: `node.js echo|http address port`.
+// The same servers in Node: `node.js echo|http|json address port`.
 const [protocol, address, port] = process.argv.slice(2)
 
 const servers = {
@@ -21,6 +21,25 @@ const servers = {
       response.end('Hello, world!\n')
     })
     server.keepAliveTimeout = 0
+    return server
+  },
+  json: () => {
+    const route = /^\/items\/([^/?]+)$/
+    const server = require('http').createServer((request, response) => {
+      const found = request.method === 'GET' && route.exec(request.url)
+      if (!found) {
+        response.statusCode = 404
+        response.end()
+        return
+      }
+      const id = decodeURIComponent(found[1])
+      const body = JSON.stringify({ id, name: 'a thing' })
+      response.setHeader('Content-Type', 'application/json')
+      response.setHeader('Content-Length', Buffer.byteLength(body))
+      response.end(body)
+    })
+    server.headersTimeout = 10000
+    server.keepAliveTimeout = 60000
     return server
   },
 }

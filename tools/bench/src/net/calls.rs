@@ -90,6 +90,7 @@ pub(crate) fn count(server: &str, protocol: &str, connections: usize, seconds: f
     let protocol = match protocol {
         "echo" => Protocol::Echo,
         "http" => Protocol::Http,
+        "json" => Protocol::Json,
         other => bail!("expected echo or http for the protocol, got '{other}'"),
     };
     let server = Server::start(&words, protocol.name())?;

@@ -1,6 +1,7 @@
 //! The client that loads a server, in one thread. Each of its connections sends the next request as
 //! soon as the last one was answered.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +22,15 @@ pub(crate) enum Protocol {
     Echo,
     /// A page of HTTP/1.1, on a connection that stays open.
     Http,
+    /// The same with the usual fields, and an answer in JSON that has the request's own number.
+    Json,
 }
 
 const LINE: &[u8] = b"The quick brown fox jumps over the lazy dog, again and again...\n";
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/// What programs send with each request.
+const FIELDS: &str = "Host: localhost\r\nUser-Agent: baton-bench\r\nAccept: application/json\r\n\
+                      Accept-Encoding: identity\r\nConnection: keep-alive\r\n";
 
 impl Protocol {
     /// Its name in the programs of servers.
@@ -32,18 +38,23 @@ impl Protocol {
         match self {
             Self::Echo => "echo",
             Self::Http => "http",
+            Self::Json => "json",
         }
     }
 
-    fn request(self) -> &'static [u8] {
+    fn request(self, number: u64) -> Cow<'static, [u8]> {
         match self {
-            Self::Echo => LINE,
-            Self::Http => REQUEST,
+            Self::Echo => LINE.into(),
+            Self::Http => REQUEST.into(),
+            Self::Json => format!("GET /items/{number} HTTP/1.1\r\n{FIELDS}\r\n")
+                .into_bytes()
+                .into(),
         }
     }
 
-    /// Whether these bytes are one whole answer. A wrong answer is an error.
-    fn is_whole(self, answer: &[u8]) -> Result<bool> {
+    /// Whether these bytes are the whole answer to the request with this number. A wrong answer is
+    /// an error.
+    fn is_whole(self, answer: &[u8], number: u64) -> Result<bool> {
         match self {
             Self::Echo => {
                 ensure!(
@@ -53,6 +64,15 @@ impl Protocol {
                 Ok(answer.len() == LINE.len())
             }
             Self::Http => is_whole_page(answer),
+            Self::Json => {
+                let is_whole = is_whole_page(answer)?;
+                let id = format!("\"id\":\"{number}\"");
+                ensure!(
+                    !is_whole || answer.windows(id.len()).any(|bytes| bytes == id.as_bytes()),
+                    "the server answered another request"
+                );
+                Ok(is_whole)
+            }
         }
     }
 }
@@ -92,6 +112,8 @@ struct Connection {
     stream: TcpStream,
     answer: Vec<u8>,
     asked_at: Instant,
+    /// The number of the current request. No other connection has it.
+    number: u64,
 }
 
 /// Connections that have each been served once.
@@ -115,7 +137,7 @@ impl Client {
     /// the server's queue.
     pub(crate) fn connect(address: SocketAddr, protocol: Protocol, count: usize) -> Result<Self> {
         let connect = |number| {
-            let mut connection = Connection::open(address)?;
+            let mut connection = Connection::open(address, number as u64)?;
             let served = connection.ask_and_wait(protocol);
             served.with_context(|| format!("connection {number} of {count} was not served"))?;
             Ok(connection)
@@ -197,7 +219,7 @@ impl Client {
 }
 
 impl Connection {
-    fn open(address: SocketAddr) -> Result<Self> {
+    fn open(address: SocketAddr, number: u64) -> Result<Self> {
         let stream = TcpStream::connect(address).context("cannot connect to the server")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_LIMIT))?;
@@ -205,15 +227,18 @@ impl Connection {
             stream,
             answer: Vec::new(),
             asked_at: Instant::now(),
+            number: number << 32,
         })
     }
 
     /// Sends a request. It is short, so the socket always has room for it.
     fn ask(&mut self, protocol: Protocol) -> Result<()> {
         self.answer.clear();
+        self.number += 1;
+        let request = protocol.request(self.number);
         self.asked_at = Instant::now();
         self.stream
-            .write_all(protocol.request())
+            .write_all(&request)
             .context("the server takes no requests")
     }
 
@@ -232,7 +257,7 @@ impl Connection {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error).context("the server does not answer"),
         }
-        protocol.is_whole(&self.answer)
+        protocol.is_whole(&self.answer, self.number)
     }
 }
 
@@ -260,7 +285,17 @@ mod tests {
         ] {
             assert!(is_whole_page(wrong).is_err());
         }
-        assert!(Protocol::Echo.is_whole(b"the").is_err());
+        assert!(Protocol::Echo.is_whole(b"the", 1).is_err());
+    }
+
+    #[test]
+    fn an_answer_in_json_must_have_the_number_of_its_request() {
+        let request = Protocol::Json.request(7).into_owned();
+        assert!(request.starts_with(b"GET /items/7 HTTP/1.1\r\n"));
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"id\":\"7\"}";
+        assert!(Protocol::Json.is_whole(answer, 7).unwrap());
+        assert!(Protocol::Json.is_whole(answer, 8).is_err());
+        assert!(!Protocol::Json.is_whole(&answer[..40], 8).unwrap());
     }
 
     /// A server with a thread for each connection. It stops answering after `answers` answers.

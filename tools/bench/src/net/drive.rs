@@ -34,8 +34,9 @@ pub(crate) fn run(server: &str, protocol: &str, connections: usize, seconds: f64
     let kind = match protocol {
         "echo" => Protocol::Echo,
         "http" => Protocol::Http,
+        "json" => Protocol::Json,
         "wrk" => return run_wrk(&words, connections, seconds),
-        other => bail!("expected echo, http or wrk for the protocol, got '{other}'"),
+        other => bail!("expected echo, http, json or wrk for the protocol, got '{other}'"),
     };
     let server = Server::start(&words, protocol)?;
     let empty = server.usage()?;

@@ -25,12 +25,20 @@ pub(crate) use calls::count as count_calls;
 pub(crate) use client::{Client, Protocol};
 pub(crate) use drive::{allow_descriptors, run as drive};
 pub(crate) use server::Server;
-use servers::{BATON, COPAS, LUA_PEERS};
+use servers::{BATON, COPAS, GO_ALONE, LUA_PEERS, NGINX, NODE};
 
 /// The protocols and clients: the name in the program, and the name in tables.
-const KINDS: [(&str, &str); 3] = [("echo", "echo"), ("http", "HTTP"), ("wrk", "HTTP, by wrk")];
+const KINDS: [(&str, &str); 4] = [
+    ("echo", "echo"),
+    ("http", "HTTP"),
+    ("wrk", "HTTP, by wrk"),
+    ("json", "JSON over HTTP, all parsed"),
+];
 const COUNTS: [u64; 4] = [1, 100, 1_000, 10_000];
-/// The names of the cases with at most a thousand connections.
+/// Those in which all servers do the same: they parse the whole head, find a route, and answer JSON
+/// with the request's own number.
+const JSON_CASES: [&str; 4] = ["json 1", "json 100", "json 1000", "json 10000"];
+/// The names of the other cases with at most a thousand connections.
 const UP_TO_A_THOUSAND: [&str; 9] = [
     "echo 1",
     "echo 100",
@@ -42,7 +50,11 @@ const UP_TO_A_THOUSAND: [&str; 9] = [
     "wrk 100",
     "wrk 1000",
 ];
-const HTTP_CASES: [&str; 8] = [
+const SIMPLE_CASES: [&str; 12] = [
+    "echo 1",
+    "echo 100",
+    "echo 1000",
+    "echo 10000",
     "http 1",
     "http 100",
     "http 1000",
@@ -51,6 +63,20 @@ const HTTP_CASES: [&str; 8] = [
     "wrk 100",
     "wrk 1000",
     "wrk 10000",
+];
+const HTTP_CASES: [&str; 12] = [
+    "http 1",
+    "http 100",
+    "http 1000",
+    "http 10000",
+    "wrk 1",
+    "wrk 100",
+    "wrk 1000",
+    "wrk 10000",
+    "json 1",
+    "json 100",
+    "json 1000",
+    "json 10000",
 ];
 
 /// The figures of a run: the name, the name in tables, and the number of decimals.
@@ -78,6 +104,14 @@ const MEMORY_GOAL: Goal = Goal::at_most(25.0, " KiB", 1);
 const COPAS_GOAL: Goal = Goal::at_most(0.667, " of ours", 3);
 /// The goal relative to the best peer in Lua: at least 0.8 times as many requests.
 const BEST_GOAL: Goal = Goal::at_most(1.25, " of ours", 3);
+
+/// The goals of equal work: as many requests as Go, twice as many as Node, nine tenths of nginx's;
+/// no more CPU time than Go, and no longer waits at a thousand connections.
+const GO_GOAL: Goal = Goal::at_most(1.0, " of ours", 3);
+const NODE_GOAL: Goal = Goal::at_most(0.5, " of ours", 3);
+const NGINX_GOAL: Goal = Goal::at_most(1.111, " of ours", 3);
+const CPU_GOAL: Goal = Goal::at_most(1.0, " of Go's", 3);
+const P99_GOAL: Goal = Goal::at_most(1.0, " of Go's", 3);
 
 /// The time limit for starting, connecting and ending, besides the load.
 const BESIDES: Duration = Duration::from_secs(120);
@@ -107,6 +141,10 @@ pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
         notes: notes(&[
             "Each server is a program of its own, with one thread for the work; the client is \
              another, with one thread.",
+            "In the cases with JSON, each server parses the request line and all fields, finds a \
+             route, and answers with the request's own number; the client checks it. In the other \
+             cases, the servers of Baton, luv and Copas parse nothing, and those of Go, Node, nginx \
+             and Tarantool parse everything.",
             "Every connection asks again as soon as it was answered. Memory is resident memory and \
              page tables, not the kernel's sockets.",
         ]),
@@ -188,6 +226,7 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
         verdicts.push(THREADS_GOAL.judge("native threads at 10,000 connections", held("threads")));
         verdicts.push(MEMORY_GOAL.judge("memory for each of 10,000 connections", held("kib")));
     }
+    verdicts.extend(verdicts_on_json(results, baton));
     let Some(thousand) = results.case("echo 1000") else {
         return verdicts;
     };
@@ -204,6 +243,37 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
     if let Some((ratio, best)) = ratios.max_by(|one, other| one.0.total_cmp(&other.0)) {
         let what = format!("echo by the best peer in Lua, {best}, at 1,000 connections");
         verdicts.push(BEST_GOAL.judge(&what, Some(ratio)));
+    }
+    verdicts
+}
+
+/// The goals of equal work, at each number of connections.
+fn verdicts_on_json(results: &Results, baton: usize) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (case, count) in cases_of(results, "json") {
+        let goals = [
+            (GO_ALONE, "rps", GO_GOAL),
+            (NODE, "rps", NODE_GOAL),
+            (NGINX, "rps", NGINX_GOAL),
+            (GO_ALONE, "cpu_us", CPU_GOAL),
+            (GO_ALONE, "p99_us", P99_GOAL),
+        ];
+        for (peer, figure, goal) in goals {
+            let is_wanted = match (peer, figure) {
+                (NGINX, _) => [100, 1_000].contains(&count),
+                (_, "p99_us") => count == 1_000,
+                _ => true,
+            };
+            let Some(arm) = results.arm(peer).filter(|_| is_wanted) else {
+                continue;
+            };
+            let what = format!("JSON with {count} connections, {figure}, beside {peer}");
+            let ratio = match figure {
+                "rps" => results.ratio((arm, case), (baton, case), figure),
+                _ => results.ratio((baton, case), (arm, case), figure),
+            };
+            verdicts.push(goal.judge(&what, ratio));
+        }
     }
     verdicts
 }
@@ -227,7 +297,8 @@ mod tests {
     fn every_kind_is_tried_with_every_number_up_to_the_most() {
         let cases = cases(&options());
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
-        assert_eq!(names, UP_TO_A_THOUSAND);
+        assert_eq!(names[..9], UP_TO_A_THOUSAND);
+        assert_eq!(names[9..], JSON_CASES[..3]);
         assert_eq!(cases[1].arguments, ["echo", "100", "0.5"]);
     }
 

@@ -12,18 +12,18 @@ use crate::child;
 use crate::contest::Arm;
 use crate::peers::{self, GO, REMEDY};
 
-use super::{HTTP_CASES, UP_TO_A_THOUSAND};
+use super::{HTTP_CASES, JSON_CASES, SIMPLE_CASES, UP_TO_A_THOUSAND};
 
 pub(super) const BATON: &str = "baton";
+/// The same service over LuaSocket, with its own reading of HTTP.
+const BATON_LUASOCKET: &str = "baton, LuaSocket";
 pub(super) const COPAS: &str = "Copas";
+pub(super) const NGINX: &str = "nginx, http-lua";
+pub(super) const NODE: &str = "Node";
+/// Go with one processor.
+pub(super) const GO_ALONE: &str = "Go, one processor";
 /// The other servers that run Lua.
-pub(super) const LUA_PEERS: [&str; 5] = [
-    COPAS,
-    "cqueues, lua-http",
-    "luv",
-    "nginx, http-lua",
-    "Tarantool",
-];
+pub(super) const LUA_PEERS: [&str; 5] = [COPAS, "cqueues, lua-http", "luv", NGINX, "Tarantool"];
 
 /// Lua code that finds libraries in pure Lua that Debian has for older versions of Lua only. The
 /// scripts that need them do the same.
@@ -71,11 +71,17 @@ const SCRIPTS: [Script; 6] = [
         "cqueues.lua",
         "lua5.4",
         "require 'cqueues' require 'http.server'",
-        None
+        Some(&SIMPLE_CASES)
     ),
-    script!("luv", "luv.lua", "lua5.4", "require 'luv'", None),
     script!(
-        "nginx, http-lua",
+        "luv",
+        "luv.lua",
+        "lua5.4",
+        "require 'luv'",
+        Some(&SIMPLE_CASES)
+    ),
+    script!(
+        NGINX,
         "nginx.sh",
         "sh",
         "nginx -v && ls /etc/nginx/modules-enabled/*http-lua*.conf",
@@ -86,9 +92,9 @@ const SCRIPTS: [Script; 6] = [
         "tarantool.lua",
         "tarantool",
         "tarantool -v",
-        None
+        Some(&SIMPLE_CASES)
     ),
-    script!("Node", "node.js", "node", "node --version", None),
+    script!(NODE, "node.js", "node", "node --version", None),
 ];
 
 /// All servers as arms. Each arm runs this program in a role, which starts a server and loads it.
@@ -103,7 +109,11 @@ pub(super) fn arms(bench: &Bench, role: &str) -> Result<Vec<Arm>> {
         false => Arm::missing(BATON, REMEDY),
     };
     ours.found = Some(baton.found());
-    let mut arms = vec![ours];
+    let over_luasocket = include_str!("../../programs/net/baton_luasocket.lua");
+    let script = bench.script("net-luasocket", over_luasocket)?;
+    let words = vec![text_of(&baton.path), text_of(&script)];
+    let second = drive(BATON_LUASOCKET, words)?.only(&JSON_CASES);
+    let mut arms = vec![ours, second];
     for script in &SCRIPTS {
         let arm = match script.is_installed() {
             true => drive(script.name, script.command_line(bench.directory())?)?,
@@ -115,15 +125,20 @@ pub(super) fn arms(bench: &Bench, role: &str) -> Result<Vec<Arm>> {
         });
     }
     let directory = peers::directory(bench.paths.peers.as_ref())?;
-    arms.push(match GO.found(&directory) {
-        Some(found) => {
-            let server = vec![text_of(&GO.program(&directory)), "net".to_string()];
-            let mut arm = drive(GO.name, server)?;
-            arm.found = Some(found);
-            arm
-        }
-        None => Arm::missing(GO.name, REMEDY),
-    });
+    let Some(found) = GO.found(&directory) else {
+        arms.push(Arm::missing(GO.name, REMEDY));
+        return Ok(arms);
+    };
+    let program = text_of(&GO.program(&directory));
+    let alone = ["env", "GOMAXPROCS=1", &program, "net"].map(str::to_owned);
+    for (name, words) in [(GO.name, &alone[2..]), (GO_ALONE, &alone[..])] {
+        let mut arm = drive(name, words.to_vec())?;
+        arm.found = Some(found.clone());
+        arms.push(match name == GO_ALONE {
+            true => arm.only(&JSON_CASES),
+            false => arm,
+        });
+    }
     Ok(arms)
 }
 
