@@ -33,6 +33,8 @@ pub(crate) const GO_NATS: Peer = peer("nats.go", "go_nats");
 pub(crate) const NATS_PY: Peer = peer("nats-py", "nats_py");
 pub(crate) const ERLANG_OTP: Peer = peer("Erlang", "erlang");
 pub(crate) const MAY: Peer = peer("may", "may");
+/// The HTTP library for Rust, on one thread of tokio.
+pub(crate) const HYPER: Peer = peer("hyper", "hyper");
 pub(crate) const BOOST_FIBER: Peer = peer("Boost.Fiber", "boost_fiber");
 pub(crate) const PTH: Peer = peer("GNU Pth", "pth");
 pub(crate) const POSIX_THREADS: Peer = peer("POSIX threads", "posix_threads");

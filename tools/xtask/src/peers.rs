@@ -157,7 +157,7 @@ const fn script(name: &'static str, compared: &'static str, packages: &'static [
     }
 }
 
-const PEERS: [Peer; 26] = [
+const PEERS: [Peer; 27] = [
     Peer {
         name: "Debian's lua5.4",
         compared: "the speed of plain Lua programs, of coroutines, and of start-up",
@@ -191,6 +191,15 @@ const PEERS: [Peer; 26] = [
         program: Some(Program {
             directory: "may",
             build: build_may,
+        }),
+    },
+    Peer {
+        name: "hyper",
+        compared: "a service with JSON",
+        packages: &[],
+        program: Some(Program {
+            directory: "hyper",
+            build: build_hyper,
         }),
     },
     Peer {
@@ -364,11 +373,20 @@ fn build_erlang(output: &Path) -> Vec<Command> {
 }
 
 fn build_may(output: &Path) -> Vec<Command> {
+    build_crate(output, "peer-may")
+}
+
+fn build_hyper(output: &Path) -> Vec<Command> {
+    build_crate(output, "peer-hyper")
+}
+
+/// Builds a crate in Rust, which is a workspace of its own.
+fn build_crate(output: &Path, name: &str) -> Vec<Command> {
     let mut build = cargo(&["build", "--release", "--locked", "--quiet"]);
     build.arg("--target-dir").arg(output.join("build"));
     let mut install = Command::new("cp");
     install
-        .arg(output.join("build/release/peer-may"))
+        .arg(output.join("build/release").join(name))
         .arg(output.join("peer"));
     vec![build, install]
 }

@@ -15,7 +15,7 @@ use crate::bench::Bench;
 use crate::chart::{Chart, Lines};
 use crate::command_line::NetOptions;
 use crate::contest::{Case, Contest, Results};
-use crate::peers;
+use crate::peers::{self, GO};
 use crate::report::{Report, notes};
 use crate::scripts;
 use crate::table::Table;
@@ -25,7 +25,7 @@ pub(crate) use calls::count as count_calls;
 pub(crate) use client::{Client, Protocol};
 pub(crate) use drive::{allow_descriptors, run as drive};
 pub(crate) use server::Server;
-use servers::{BATON, COPAS, GO_ALONE, LUA_PEERS, NGINX, NODE};
+use servers::{BATON, COPAS, LUA_PEERS, NGINX, NODE};
 
 /// The protocols and clients: the name in the program, and the name in tables.
 const KINDS: [(&str, &str); 4] = [
@@ -252,11 +252,11 @@ fn verdicts_on_json(results: &Results, baton: usize) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (case, count) in cases_of(results, "json") {
         let goals = [
-            (GO_ALONE, "rps", GO_GOAL),
+            (GO.name, "rps", GO_GOAL),
             (NODE, "rps", NODE_GOAL),
             (NGINX, "rps", NGINX_GOAL),
-            (GO_ALONE, "cpu_us", CPU_GOAL),
-            (GO_ALONE, "p99_us", P99_GOAL),
+            (GO.name, "cpu_us", CPU_GOAL),
+            (GO.name, "p99_us", P99_GOAL),
         ];
         for (peer, figure, goal) in goals {
             let is_wanted = match (peer, figure) {

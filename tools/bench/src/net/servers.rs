@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::bench::Bench;
 use crate::child;
 use crate::contest::Arm;
-use crate::peers::{self, GO, REMEDY};
+use crate::peers::{self, GO, HYPER, REMEDY};
 
 use super::{HTTP_CASES, JSON_CASES, SIMPLE_CASES, UP_TO_A_THOUSAND};
 
@@ -20,8 +20,6 @@ const BATON_LUASOCKET: &str = "baton, LuaSocket";
 pub(super) const COPAS: &str = "Copas";
 pub(super) const NGINX: &str = "nginx, http-lua";
 pub(super) const NODE: &str = "Node";
-/// Go with one processor.
-pub(super) const GO_ALONE: &str = "Go, one processor";
 /// The other servers that run Lua.
 pub(super) const LUA_PEERS: [&str; 5] = [COPAS, "cqueues, lua-http", "luv", NGINX, "Tarantool"];
 
@@ -125,18 +123,16 @@ pub(super) fn arms(bench: &Bench, role: &str) -> Result<Vec<Arm>> {
         });
     }
     let directory = peers::directory(bench.paths.peers.as_ref())?;
-    let Some(found) = GO.found(&directory) else {
-        arms.push(Arm::missing(GO.name, REMEDY));
-        return Ok(arms);
-    };
-    let program = text_of(&GO.program(&directory));
-    let alone = ["env", "GOMAXPROCS=1", &program, "net"].map(str::to_owned);
-    for (name, words) in [(GO.name, &alone[2..]), (GO_ALONE, &alone[..])] {
-        let mut arm = drive(name, words.to_vec())?;
-        arm.found = Some(found.clone());
-        arms.push(match name == GO_ALONE {
-            true => arm.only(&JSON_CASES),
-            false => arm,
+    for (peer, cases) in [(GO, None), (HYPER, Some(&JSON_CASES))] {
+        let words = vec![text_of(&peer.program(&directory)), "net".to_string()];
+        let mut arm = match peer.found(&directory) {
+            Some(_) => drive(peer.name, words)?,
+            None => Arm::missing(peer.name, REMEDY),
+        };
+        arm.found = peer.found(&directory);
+        arms.push(match cases {
+            Some(cases) => arm.only(cases),
+            None => arm,
         });
     }
     Ok(arms)
