@@ -795,7 +795,7 @@ function Barrier:wait(timeout) end
 ---@field wakes integer waits that ended
 ---@field timeouts integer of these: because the time was over
 ---@field kills integer kills of living processes
----@field kills_held integer of these: held back at first, by a shield, a section or a `__close` method
+---@field kills_held integer of these: held back by a shield, a section or a `__close` method
 ---@field holds_cut integer of these: second ones, which ended what held the first one back
 ---@field spawned integer processes spawned
 ---@field ended integer processes that have ended

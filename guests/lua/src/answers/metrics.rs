@@ -25,11 +25,15 @@ const COUNTERS: &[(&str, FamilyKind, &str)] = &[
     ("wakes", Counter, "waits that ended"),
     ("timeouts", Counter, "of these: because the time was over"),
     ("kills", Counter, "kills of living processes"),
-    ("kills_held", Counter, "of these: held back at first"),
+    (
+        "kills_held",
+        Counter,
+        "of these: held back by a shield, a section or a `__close` method",
+    ),
     (
         "holds_cut",
         Counter,
-        "of these: second ones, which ended a hold",
+        "of these: second ones, which ended what held the first one back",
     ),
     ("spawned", Counter, "processes spawned"),
     ("ended", Counter, "processes that have ended"),

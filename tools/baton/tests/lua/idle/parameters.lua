@@ -9,7 +9,7 @@ function case.every_parameter_has_its_default()
     slice = 0.010, beat = 0, window = 0.0001, spin = "learned", busy_loop_for = 0.002,
     spin_budget = 0.01, timer_slack = 0,
     thread_idle = 10, warn_blocked = 0.1, stack_size = 1 << 20, preemptive = true,
-    deadlock = "warn", flight = 0,
+    deadlock = "warn", flight = 0, shield = 5,
   }
   for name, value in pairs(params) do
     if name == "max_threads" then
@@ -42,7 +42,7 @@ function case.a_value_out_of_range_is_refused_with_the_range_and_changes_nothing
     slice = { 0.00005, 3600 }, busy_loop_for = { 0, 1 }, spin_budget = { 0, 1 },
     timer_slack = { 0, 3600 }, max_threads = { 1, 30000 }, thread_idle = { 0, 2592000 },
     stack_size = { 65536, 4294967296 },
-    warn_blocked = { 0.001, 2592000 },
+    warn_blocked = { 0.001, 2592000 }, shield = { 0, 3600 },
   }
   for name, range in pairs(low_and_high) do
     local before = params[name]

@@ -108,7 +108,7 @@ function case.a_loan_of_a_process_that_has_ended_is_taken_back()
     pool:take()
     process.sleep(0.02)
   end)
-  process.yield()
+  check.becomes(p, "sleeping")
   check.equal(pool:with(number_of, 5), 3)
   check.equal(pool:stats().lent, 0)
 end
