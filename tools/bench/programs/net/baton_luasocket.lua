@@ -1,5 +1,5 @@
--- The service with JSON over LuaSocket: `baton_luasocket.lua json address port`. It parses the request
--- line and all fields, finds the route, and has a deadline for each read.
+-- The service with JSON over LuaSocket: `baton_luasocket.lua json address port`. It parses the
+-- request line and all fields, finds the route, and has a deadline for each read.
 local json = require "baton.json"
 local process = require "baton.process"
 local socket = require "socket"

@@ -143,8 +143,8 @@ pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
              another, with one thread.",
             "In the cases with JSON, each server parses the request line and all fields, finds a \
              route, and answers with the request's own number; the client checks it. In the other \
-             cases, the servers of Baton, luv and Copas parse nothing, and those of Go, Node, nginx \
-             and Tarantool parse everything.",
+             cases, the servers of Baton, luv and Copas parse nothing, and those of Go, Node, \
+             nginx and Tarantool parse everything.",
             "Every connection asks again as soon as it was answered. Memory is resident memory and \
              page tables, not the kernel's sockets.",
         ]),
