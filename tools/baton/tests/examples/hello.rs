@@ -1,10 +1,9 @@
 //! Tests the service under a service manager: readiness, watchdog, stop; with its own socket and
 //! with a passed one.
 
-use super::with_example;
+use super::{client, with_example};
 use crate::harness::{LIMIT, Run, Started, baton, baton_path};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
@@ -58,19 +57,7 @@ fn hello_service() -> PathBuf {
 }
 
 fn ask(port: u16, path: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the service listens");
-    stream
-        .set_read_timeout(Some(LIMIT))
-        .expect("a limit can be set");
-    let head = format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
-    stream
-        .write_all(head.as_bytes())
-        .expect("the service reads");
-    let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .expect("the service answers");
-    answer
+    client::ask(port, "GET", path, "")
 }
 
 /// Many clients send requests, then the service gets SIGTERM: all get answers, and the status is 0.

@@ -1,6 +1,7 @@
 //! Tests the programs under `examples`: each does what its first lines say.
 
 mod chat;
+mod client;
 mod first_server;
 #[path = "../harness/mod.rs"]
 mod harness;

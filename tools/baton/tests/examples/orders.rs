@@ -1,9 +1,10 @@
 //! Tests the service with routes, JSON, SQLite, jobs, events and metrics.
 
+use super::client::{ask, connect};
 use super::example;
-use crate::harness::{LIMIT, Started, missing};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use crate::harness::{Started, missing};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 
 /// Starts the service with an empty database. Returns it with its port. None, with a message, if
 /// its module is missing.
@@ -19,30 +20,6 @@ fn start() -> Option<(Started, u16)> {
     let mut service = run.arg(database).start();
     service.await_stdout(&format!("port {port}\n"));
     Some((service, port))
-}
-
-fn connect(port: u16) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", port)).expect("the service listens");
-    stream
-        .set_read_timeout(Some(LIMIT))
-        .expect("a limit can be set");
-    stream
-}
-
-/// The whole answer to a request.
-fn ask(port: u16, method: &str, path: &str, body: &str) -> String {
-    let mut stream = connect(port);
-    let length = body.len();
-    let fields = format!("Host: here\r\nConnection: close\r\nContent-Length: {length}");
-    let request = format!("{method} {path} HTTP/1.1\r\n{fields}\r\n\r\n{body}");
-    stream
-        .write_all(request.as_bytes())
-        .expect("the service reads");
-    let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .expect("the service answers");
-    answer
 }
 
 #[test]

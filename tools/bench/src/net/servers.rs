@@ -125,11 +125,12 @@ pub(super) fn arms(bench: &Bench, role: &str) -> Result<Vec<Arm>> {
     let directory = peers::directory(bench.paths.peers.as_ref())?;
     for (peer, cases) in [(GO, None), (HYPER, Some(&JSON_CASES))] {
         let words = vec![text_of(&peer.program(&directory)), "net".to_string()];
-        let mut arm = match peer.found(&directory) {
+        let found = peer.found(&directory);
+        let mut arm = match found {
             Some(_) => drive(peer.name, words)?,
             None => Arm::missing(peer.name, REMEDY),
         };
-        arm.found = peer.found(&directory);
+        arm.found = found;
         arms.push(match cases {
             Some(cases) => arm.only(cases),
             None => arm,
