@@ -97,6 +97,10 @@ fn compile_lua(source: &Path, headers: &[PathBuf], own: &Path, built_for: &str) 
         lua_source::LUA_FLAGS.iter().for_each(|flag| {
             build.flag(flag);
         });
+        // Programs run in C. The first build makes what is in Rust around it small, not fast.
+        if std::env::var("OPT_LEVEL").is_ok_and(|level| level != "0") {
+            build.opt_level(3);
+        }
         // The profiles want line tables alone, for which the environment has no word.
         if std::env::var_os("DEBUG").is_some_and(|debug| debug != "false") {
             build.flag("-g1");

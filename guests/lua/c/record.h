@@ -167,7 +167,8 @@ enum {
   BATON_UV_REASON,
   BATON_UV_NEXT,
   BATON_UV_SITE,
-  BATON_UV_COUNT = 7
+  BATON_UV_SCOPE,
+  BATON_UV_COUNT = 8
 };
 
 /*
@@ -251,6 +252,9 @@ struct baton_process {
      instruction; NULL: not known */
   const void *spawn_function;
   int spawn_pc;
+  struct baton_scope *scope;    /* it belongs to (process/scope.c); NULL: none */
+  /* its neighbours in one of the scope's lists: the next process, and what points at this one */
+  struct baton_process *scope_next, **scope_place;
   struct Table *context;        /* data that follows its work (objects/context.c); NULL: none */
   struct baton_debugged *debugged; /* what a debugger does with it (debugger/); NULL: nothing */
   unsigned char traced;         /* a debugger steps it, or wants it to stop */

@@ -22,7 +22,6 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
         b"later" => include_str!("../lua/later.lua"),
         b"log" => include_str!("../lua/log.lua"),
         b"pool" => include_str!("../lua/pool.lua"),
-        b"scope" => include_str!("../lua/scope.lua"),
         b"simulated_sockets" => include_str!("../lua/simulated_sockets.lua"),
         b"supervise" => include_str!("../lua/supervise.lua"),
         b"vm" => include_str!("../lua/vm.lua"),

@@ -89,7 +89,8 @@ cases! {
         removing_objects_from_the_registry_does_no_harm,
         a_metatable_s_functions_can_be_called_by_hand,
         functions_found_by_getinfo_refuse_foreign_objects,
-        a_scope_survives_what_is_done_to_its_table;
+        a_scope_survives_what_is_done_to_its_metatable,
+        a_scope_whose_coroutine_is_collected_leaves_its_processes_alone;
     mod context from "processes/context.lua":
         there_is_none_at_first,
         fields_are_set_changed_and_removed,

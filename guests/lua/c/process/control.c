@@ -30,30 +30,30 @@ static void pass_call(lua_State *L, struct baton_process *process, int first, in
   baton_lua_leave(L);
 }
 
+void baton_lua_give_name(lua_State *L, struct baton_process *process, int index) {
+  size_t length;
+  const char *text = lua_tolstring(L, index, &length);
+  baton_lua_set_name(process, text, length);
+  lua_pushvalue(L, index);
+  lua_setiuservalue(L, -2, BATON_UV_NAME);
+}
+
 /* Makes the process that calls f(...). The stack has f and its arguments; below them, the name if
    there is one. Leaves only the handle. */
 static struct baton_process *make_process(lua_State *L, struct baton_process *caller,
     struct baton_spawn_options *options, int has_name) {
   struct baton_process *process = baton_lua_new_process(L, caller->vm, options);
   if (process == NULL) lua_error(L);
-  if (has_name) {
-    size_t length;
-    const char *text = lua_tolstring(L, 1, &length);
-    baton_lua_set_name(process, text, length);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, BATON_UV_NAME);
-  }
+  if (has_name) baton_lua_give_name(L, process, 1);
   pass_call(L, process, has_name ? 2 : 1, 1);
   return process;
 }
 
-struct baton_process *baton_lua_spawn_quiet(lua_State *L, struct baton_process *caller, int first) {
-  struct baton_spawn_options options;
+struct baton_process *baton_lua_spawn_quiet(lua_State *L, struct baton_process *caller, int first,
+    struct baton_spawn_options *options) {
   struct baton_process *process;
-  memset(&options, 0, sizeof options);
-  options.preemptible = 1;
-  options.quiet = 1;
-  process = baton_lua_new_process(L, caller->vm, &options);
+  options->quiet = 1;
+  process = baton_lua_new_process(L, caller->vm, options);
   if (process == NULL) lua_error(L);
   pass_call(L, process, first, first);
   return process;

@@ -237,6 +237,9 @@ static int prepare(lua_State *L) {
   lua_settop(L, 3);
   push_watchers(L, 1, WATCH_CHANNELS);
   if (lua_istable(L, -1)) prepare_messages(L, process, outcome);
+  lua_settop(L, 3);
+  if (outcome == BATON_FAILED && process->scope != NULL) baton_lua_fail_scope(L, process);
+  if (!process->is_watched) return 0;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &watchers_key);
   lua_pushvalue(L, 1);
   lua_pushnil(L);
@@ -247,7 +250,8 @@ static int prepare(lua_State *L) {
 void baton_lua_prepare_ending(struct baton_process *process, int outcome) {
   lua_State *L = process->L;
   struct baton_mark mark;
-  if (!process->is_watched || !lua_checkstack(L, 8)) return;
+  const int fails_scope = outcome == BATON_FAILED && process->scope != NULL;
+  if ((!process->is_watched && !fails_scope) || !lua_checkstack(L, 8)) return;
   process->is_ending = 1;
   baton_lua_enter(L);
   baton_lua_begin_hold(process, &mark, BATON_MARK_CLOSE);

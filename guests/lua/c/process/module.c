@@ -398,6 +398,7 @@ int baton_lua_open_process(lua_State *L) {
   baton_lua_open_scheduling(L);
   baton_lua_open_hooks(L);
   baton_lua_open_scope(L);
+  baton_lua_open_parts(L);
   return 1;
 }
 

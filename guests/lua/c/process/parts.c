@@ -123,3 +123,41 @@ void baton_lua_load_later(lua_State *L, const char *const *names, int entries) {
   baton_lua_run_part(L, entries != 0 ? 4 : 3, 0);
   lua_pop(L, 1);
 }
+
+/* {======================================================
+** process.supervise (lua/supervise.lua) and process.pool (lua/pool.lua). As they are written in
+** Lua, a process can be switched from and killed anywhere in them. Each loader gets the table in
+** which it sets its functions.
+** ======================================================= */
+
+static int load_supervise(lua_State *L) {
+  baton_lua_load_part(L, "supervise", "=process.supervise");
+  lua_pushvalue(L, 1);
+  lua_pushcfunction(L, baton_lua_raise_with_trace);
+  lua_pushcfunction(L, baton_lua_end_process);
+  lua_pushcfunction(L, baton_lua_refuse_argument);
+  lua_pushcfunction(L, baton_lua_type_given);
+  baton_lua_run_part(L, 5, 0);
+  return 0;
+}
+
+static int load_pool(lua_State *L) {
+  baton_lua_load_part(L, "pool", "=process.pool");
+  lua_pushvalue(L, 1);
+  lua_pushcfunction(L, baton_lua_refuse_argument);
+  lua_pushcfunction(L, baton_lua_type_given);
+  baton_lua_run_part(L, 3, 0);
+  return 0;
+}
+
+/* Adds the functions to the module's table on the top of the stack. */
+void baton_lua_open_parts(lua_State *L) {
+  static const char *const of_supervise[] = {"supervise", NULL};
+  static const char *const of_pool[] = {"pool", NULL};
+  lua_pushcfunction(L, load_supervise);
+  baton_lua_load_later(L, of_supervise, 0);
+  lua_pushcfunction(L, load_pool);
+  baton_lua_load_later(L, of_pool, 0);
+}
+
+/* }====================================================== */

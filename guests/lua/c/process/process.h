@@ -91,8 +91,11 @@ int baton_lua_kill_process(
    handle in place of the arguments. */
 struct baton_process *baton_lua_spawn(lua_State *L);
 /* Spawns f(...), which are at `first` and above. Nobody is told of an error but who joins. Leaves
-   the handle in their place. */
-struct baton_process *baton_lua_spawn_quiet(lua_State *L, struct baton_process *caller, int first);
+   the handle in their place. `options` may be all zero, but that `preemptible` should be set. */
+struct baton_process *baton_lua_spawn_quiet(lua_State *L, struct baton_process *caller, int first,
+    struct baton_spawn_options *options);
+/* Gives the process, whose handle is on the top of `L`, the name at `index`. */
+void baton_lua_give_name(lua_State *L, struct baton_process *process, int index);
 /* As a kill, but a process that is being killed already may run its closing methods. */
 void baton_lua_end_other(lua_State *L, struct baton_process *caller, struct baton_process *process,
     int handle, const char *reason);
@@ -114,6 +117,12 @@ void baton_lua_open_hook_methods(lua_State *L);
 
 /* scope.c */
 void baton_lua_open_scope(lua_State *L);
+/* The process, whose handle is at index 1 of `L`, is about to fail: ends the others of its scope,
+   which raises the error. Outside the VM. */
+void baton_lua_fail_scope(lua_State *L, struct baton_process *process);
+
+/* parts.c */
+void baton_lua_open_parts(lua_State *L);
 
 /* threads.c */
 int baton_lua_bind(lua_State *L);

@@ -33,12 +33,20 @@ static void hold_handle(lua_State *L, struct baton_process *process) {
   process->vm->living++;
 }
 
+/* The process leaves its scope, which waits for it. Inside the VM. */
+static void leave_scope(struct baton_process *process) {
+  *process->scope_place = process->scope_next;
+  if (process->scope_next != NULL) process->scope_next->scope_place = process->scope_place;
+  process->scope = NULL;
+}
+
 /* Unlinks the handle. A collection may free the record afterwards, so this must happen inside the
    VM. */
 static void let_go_of_handle(struct baton_process *process) {
   struct baton_process *previous = process->previous_live;
   Udata *handle = handle_of(process), *before = handle_of(previous);
   if (l_unlikely(process->debugged != NULL)) baton_seam_hooks.debugged_ends(process);
+  if (process->scope != NULL) leave_scope(process);
   setobj(process->L, &before->uv[BATON_UV_NEXT - 1].uv, &handle->uv[BATON_UV_NEXT - 1].uv);
   luaC_barrierback(process->L, obj2gco(before), &before->uv[BATON_UV_NEXT - 1].uv);
   setnilvalue(&handle->uv[BATON_UV_NEXT - 1].uv);

@@ -58,6 +58,7 @@ enum {
   BATON_SEALED_MESSAGE,        /* a message for one */
   BATON_SEALED_WORDS,
   BATON_SEALED_BUFFER,
+  BATON_SEALED_SCOPE, /* of process.scope */
   BATON_SEALED_MOVED, /* what vm.move returns */
   BATON_SEALED_DICT,
   BATON_SEALED_CONNECTION,  /* of baton.net */

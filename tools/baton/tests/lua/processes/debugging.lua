@@ -226,16 +226,41 @@ function case.functions_found_by_getinfo_refuse_foreign_objects()
   end
 end
 
-function case.a_scope_survives_what_is_done_to_its_table()
-  local ok, message = pcall(process.scope, function(scope)
-    local children = scope.children
-    scope.children = 5
-    local spawned, why = pcall(scope.spawn, scope, type, 1)
-    scope.children = children
-    assert(spawned, why)
+function case.a_scope_survives_what_is_done_to_its_metatable()
+  local child
+  local ok = pcall(process.scope, function(scope)
+    local spawn = scope.spawn
+    debug.setmetatable(scope, nil)
+    child = spawn(scope, function()
+      process.sleep(0.01)
+      return "ended"
+    end)
   end)
-  check.that(not ok)
-  check.matches(message, "no table of children")
+  check.results("the child", { true, "ended" }, child:join())
+  check.equal(ok, false) -- what closes it is gone
+end
+
+-- A process keeps the scope that it belongs to.
+function case.a_scope_whose_coroutine_is_collected_leaves_its_processes_alone()
+  local event, children = process.event(), {}
+  do
+    local co = coroutine.wrap(function()
+      process.scope(function(scope)
+        for i = 1, 3 do children[i] = scope:spawn(event.wait, event) end
+        children[4] = scope:spawn(function()
+          event:wait()
+          error "alone"
+        end)
+        coroutine.yield()
+      end)
+    end)
+    co()
+  end
+  for _ = 1, 3 do collectgarbage() end
+  event:set()
+  for i = 1, 3 do check.that(children[i]:join() ~= nil) end
+  check.equal((children[4]:join()), false)
+  collectgarbage()
 end
 
 check.run(case)

@@ -169,10 +169,10 @@ end
 
 function case.wrong_arguments_are_refused()
   check.raises(
-    "bad argument #1 to 'scope' %(function or table of options expected, got no value%)",
+    "bad argument #1 to '[%a.]*scope' %(function or table of options expected, got no value%)",
     process.scope
   )
-  check.raises("bad argument #2 to 'scope' %(function expected, got nil%)", process.scope, {}, nil)
+  check.raises("bad argument #2 to '[%a.]*scope' %(function expected, got nil%)", process.scope, {}, nil)
   process.scope(function(scope)
     local function spawns_with(what, ...)
       local arguments = table.pack(...)
