@@ -172,7 +172,7 @@ function case.wrong_arguments_are_refused()
     "bad argument #1 to '[%a.]*scope' %(function or table of options expected, got no value%)",
     process.scope
   )
-  check.raises("bad argument #2 to '[%a.]*scope' %(function expected, got nil%)", process.scope, {}, nil)
+  check.raises("#2 to '[%a.]*scope' %(function expected, got nil%)", process.scope, {}, nil)
   process.scope(function(scope)
     local function spawns_with(what, ...)
       local arguments = table.pack(...)

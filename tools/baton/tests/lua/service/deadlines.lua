@@ -336,7 +336,7 @@ end
 
 function case.wrong_options_of_a_scope_are_refused()
   check.raises(
-    "bad argument #1 to 'scope' %(unknown option 'timout'%)",
+    "bad argument #1 to '[%a.]*scope' %(unknown option 'timout'%)",
     process.scope,
     { timout = 1 },
     for_ever
@@ -355,7 +355,7 @@ function case.wrong_options_of_a_scope_are_refused()
     for_ever
   )
   check.raises("option 'name': string expected, got number", process.scope, { name = 1 }, for_ever)
-  check.raises("bad argument #2 to 'scope' %(function expected, got no value%)", process.scope, {})
+  check.raises("#2 to '[%a.]*scope' %(function expected, got no value%)", process.scope, {})
 end
 
 -- With any timing, no process stays, and the result is one of the possible ones.
