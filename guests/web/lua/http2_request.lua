@@ -223,18 +223,18 @@ local function date()
   return last_date
 end
 
-local function add_field(list, name, value)
+local function add_field(list, key, value)
   if type(value) == "number" then value = tostring(value) end
   if type(value) ~= "string" then
     local text = "field '%s' of the reply: string, number or list of them expected, got %s"
-    error(text:format(name, type(value)), 5)
+    error(text:format(key, type(value)), 5)
   end
   if value:find "[%z\1-\8\10-\31\127]" then
     local text = "field '%s' of the reply: its value has a control character, such as the end of "
       .. "a line; take that out"
-    error(text:format(name), 5)
+    error(text:format(key), 5)
   end
-  list[#list + 1] = name
+  list[#list + 1] = key:lower()
   list[#list + 1] = value
 end
 
@@ -254,7 +254,7 @@ local function add_fields(list, fields, own, is_stream)
     if not NOT_SENT[name] and (not is_length or own.is_head and not is_stream) then
       list[name] = true
       for _, each in ipairs(type(value) == "table" and value or { value }) do
-        add_field(list, name, each)
+        add_field(list, key, each)
       end
     end
   end

@@ -222,8 +222,13 @@ mod checks {
     #[test]
     fn every_version_is_pinned() {
         let lists = |group: &Group| workspace::root().join(group.sources);
-        let listed_in = |list| GROUPS.iter().filter(move |group| group.lists.contains(&list));
-        let all = ["requirements.txt", "package.json", "go.sum"].map(|list| listed_in(list).count());
+        let listed_in = |list| {
+            GROUPS
+                .iter()
+                .filter(move |group| group.lists.contains(&list))
+        };
+        let all =
+            ["requirements.txt", "package.json", "go.sum"].map(|list| listed_in(list).count());
         assert_eq!(all.iter().sum::<usize>(), GROUPS.len());
         for group in listed_in("requirements.txt") {
             let list = read(&lists(group).join("requirements.txt")).expect("the list for Python");

@@ -33,8 +33,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-pub(crate) use stream::{Lost, Part};
 use stream::Stream;
+pub(crate) use stream::{Lost, Part};
 
 /// Bytes of a body that a client may send before they are read: of one stream, of a connection.
 const STREAM_WINDOW: u32 = 128 << 10;
@@ -309,7 +309,9 @@ impl Connection {
             method: parts.method.as_str().to_owned(),
             target: target.to_owned(),
             host,
-            fields: fields.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            fields: fields
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             has_body: !stream.has_body_ended(),
         };
         self.events.push_back(Event::Request(id, Box::new(head)));

@@ -72,11 +72,7 @@ fn pair() -> (Connection, Client) {
 }
 
 impl Client {
-    fn ask(
-        &mut self,
-        path: &str,
-        is_all: bool,
-    ) -> (client::ResponseFuture, h2::SendStream<Bytes>) {
+    fn ask(&mut self, path: &str, is_all: bool) -> (client::ResponseFuture, h2::SendStream<Bytes>) {
         let uri = format!("http://localhost{path}");
         let request = Request::get(uri).body(()).expect("a request");
         let sent = self.requests.send_request(request, is_all);

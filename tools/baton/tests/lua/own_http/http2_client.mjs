@@ -76,12 +76,6 @@ const cases = {
       if (++count === 2) stream.close(http2.constants.NGHTTP2_CANCEL);
     });
     print("write", reply.code);
-    const stream = session.request({ ":path": "/read", ":method": "POST" });
-    stream.on("error", () => {});
-    stream.write("a part");
-    await wait(50);
-    stream.close(http2.constants.NGHTTP2_CANCEL);
-    await new Promise((resolve) => stream.on("close", resolve));
     print((await ask({ ":path": "/fine" })).body);
   },
   async failures() {
