@@ -27,7 +27,7 @@ uint64_t baton_web_http2_begun(const struct http2 *http2);
 size_t baton_web_http2_count(const struct http2 *http2);
 
 enum http2_kind { NOTHING, REQUEST, MOVED, RESET, OVER };
-struct http2_event {
+struct http2_change {
   int kind;
   uint32_t stream;
   struct web_bytes method, target, host; /* of OVER: `method` says why */
@@ -35,7 +35,7 @@ struct http2_event {
   int has_body;
 };
 /* What it writes is valid until the next call of `next` or `release`. */
-void baton_web_http2_next(struct http2 *http2, struct http2_event *event);
+void baton_web_http2_next(struct http2 *http2, struct http2_change *change);
 struct http2_field {
   struct web_bytes name, value;
 };
@@ -49,7 +49,7 @@ ssize_t baton_web_http2_read(
 /* Adds a field to the reply that begins next. Returns 0 if there cannot be such a field. */
 int baton_web_http2_add(struct http2 *http2, struct web_bytes name, struct web_bytes value);
 void baton_web_http2_clear(struct http2 *http2);
-/* Return how many bytes were taken, or HTTP2_LOST. The reply ends with the last byte if `is_last`. */
+/* Return how many bytes were taken, or HTTP2_LOST. `is_last`: the reply ends with the last one. */
 ssize_t baton_web_http2_respond(struct http2 *http2, uint32_t stream, uint16_t status,
     struct web_bytes data, int is_last);
 ssize_t baton_web_http2_send(
@@ -147,8 +147,8 @@ static void count_sent(struct engine *engine) {
   baton_web_http2_sent(engine->http2, written);
 }
 
-/* flush(engine, connection, timeout) -> true; or nil, why. Sends until nothing is left to send. Each
-   wait has the time. */
+/* flush(engine, connection, timeout) -> true; or nil, why. Sends until nothing is left to send.
+   Each wait has the time. */
 static int flush(lua_State *L) {
   struct engine *engine = check(L);
   struct baton_net_connection *connection = baton_net_check(L, 2);
@@ -225,25 +225,25 @@ static void push_fields(lua_State *L, const struct http2 *http2, size_t count) {
 static int next(lua_State *L) {
   static const char *const names[] = {NULL, "request", "moved", "reset", "over"};
   struct engine *engine = check(L);
-  struct http2_event event;
-  baton_web_http2_next(engine->http2, &event);
-  lua_pushstring(L, names[event.kind]);
-  switch (event.kind) {
+  struct http2_change change;
+  baton_web_http2_next(engine->http2, &change);
+  lua_pushstring(L, names[change.kind]);
+  switch (change.kind) {
     case NOTHING: return 1;
     case OVER:
       engine->is_over = 1;
-      push_bytes(L, event.method);
+      push_bytes(L, change.method);
       return 2;
     case REQUEST:
-      lua_pushinteger(L, event.stream);
-      push_bytes(L, event.method);
-      push_bytes(L, event.target);
-      push_bytes(L, event.host);
-      push_fields(L, engine->http2, event.count);
-      lua_pushboolean(L, event.has_body);
+      lua_pushinteger(L, change.stream);
+      push_bytes(L, change.method);
+      push_bytes(L, change.target);
+      push_bytes(L, change.host);
+      push_fields(L, engine->http2, change.count);
+      lua_pushboolean(L, change.has_body);
       baton_web_http2_release(engine->http2);
       return 7;
-    default: lua_pushinteger(L, event.stream); return 2;
+    default: lua_pushinteger(L, change.stream); return 2;
   }
 }
 

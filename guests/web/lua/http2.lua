@@ -5,8 +5,8 @@
 --   one for each request   calls the handler
 --   one that writes        while there is something to send
 --
--- What changes the state of the engine calls `settle` afterwards: it may have made events, and bytes
--- to send.
+-- What changes the state of the engine calls `settle` afterwards: it may have made events, and
+-- bytes to send.
 local engines, http = ...
 local engine = engines.http2
 local process = require "baton.process"
@@ -50,7 +50,9 @@ function Own.__close(own)
   connection:settle()
 end
 
-local function answer(handler, request) return requests.finish(request, handler(request, request)) end
+local function answer(handler, request)
+  return requests.finish(request, handler(request, request))
+end
 
 local function run_stream(connection, request, own)
   local _ <close> = setmetatable(own, Own)

@@ -404,7 +404,8 @@ end
 function methods:write(...)
   local own = check_open(self)
   if own.progress ~= "streams" then
-    error(own.progress and "the stream was closed" or "res:stream() comes before the first write", 2)
+    if own.progress then error("the stream was closed", 2) end
+    error("res:stream() comes before the first write", 2)
   end
   for i = 1, select("#", ...) do
     local part = select(i, ...)

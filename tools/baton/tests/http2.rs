@@ -25,23 +25,25 @@ fn has(program: &str, package: &str) -> bool {
 }
 
 macro_rules! cases {
-    (node: $($with:ident),+; bytes: $($without:ident),+; others: $($other:ident),+) => {
+    (node: $($node:ident),+; bytes: $($bytes:ident),+; others: $($other:ident),+) => {
         $(#[test]
-        fn $with() {
+        fn $node() {
             if has("node", "nodejs") {
-                harness::run_case(FILE, stringify!($with));
+                harness::run_case(FILE, stringify!($node));
             }
         })+
 
         $(#[test]
-        fn $without() {
-            harness::run_case(FILE, stringify!($without));
+        fn $bytes() {
+            harness::run_case(FILE, stringify!($bytes));
         })+
 
         #[test]
         fn no_case_of_the_file_is_left_out() {
-            let named = [$(stringify!($with)),+, $(stringify!($without)),+, $(stringify!($other)),+];
-            harness::assert_all_cases_named(FILE, &named);
+            harness::assert_all_cases_named(
+                FILE,
+                &[$(stringify!($node),)+ $(stringify!($bytes),)+ $(stringify!($other)),+],
+            );
         }
     };
 }

@@ -85,8 +85,8 @@ local http = {}
 ---program goes on until the server is stopped.
 ---
 ---Each connection, and each request of HTTP/2, is a daemon with the caller's priority and
----`decay = true`: a handler that computes for longer than a slice runs a level below until it waits, and the others run before it.
----The process that accepts connections is a level above.
+---`decay = true`: a handler that computes for longer than a slice runs a level below until it
+---waits, and the others run before it. The process that accepts connections is a level above.
 ---
 ---With the option `tls`, the files of certificates are read before the call returns, and it returns
 ---nil and why if they cannot be used. `tls:reload()` of a `baton.web.context` reads them again.

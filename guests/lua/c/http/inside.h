@@ -11,8 +11,8 @@
 **   module.c     the module
 **
 ** The server's loops are in ../../lua/http_server.lua, WebSockets in http_websocket.lua, the client
-** in http_client.lua. Requests of HTTP/2 are in guests/web. A session has one exchange at a time. An exchange that a program keeps after
-** its end has no session any more, and refuses what would use it.
+** in http_client.lua. HTTP/2 is in guests/web. A session has one exchange at a time. An exchange
+** that a program keeps after its end has no session any more, and refuses what would use it.
 */
 #ifndef BATON_HTTP_INSIDE_H
 #define BATON_HTTP_INSIDE_H

@@ -146,8 +146,8 @@ static int server_stats(lua_State *L) {
 }
 
 const luaL_Reg baton_http_server_methods[] = {{"stop", server_stop}, {"count", server_count},
-    {"open", server_open}, {"stats", server_stats}, {"enter", server_enter}, {"leave", server_leave},
-    {"note", server_note}, {NULL, NULL}};
+    {"open", server_open}, {"stats", server_stats}, {"enter", server_enter},
+    {"leave", server_leave}, {"note", server_note}, {NULL, NULL}};
 
 /* }====================================================== */
 

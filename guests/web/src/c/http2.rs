@@ -1,7 +1,7 @@
 //! The server's side of HTTP/2 for the half in C.
 
 use super::Slice;
-use crate::http2::{Connection, Event, Limits, Lost, Part};
+use crate::http2::{Bounds, Change, Connection, Lost, Part};
 use bytes::Bytes;
 use h2::Reason;
 use http::header::{HeaderName, HeaderValue};
@@ -9,9 +9,9 @@ use http::{HeaderMap, StatusCode};
 use std::ffi::c_int;
 
 /// A connection, and what it gave last, to which records refer.
-pub(crate) struct Held {
+pub(crate) struct Endpoint {
     connection: Connection,
-    last: Option<Event>,
+    last: Option<Change>,
     part: Bytes,
     /// The fields of the reply that is about to begin.
     fields: HeaderMap,
@@ -29,9 +29,9 @@ fn number_of(result: Result<usize, Lost>) -> isize {
 /// Makes a connection. `now` is a time in nanoseconds.
 // SAFETY: the only definition of this symbol, with the signature of `c/http2.c`.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_new(streams: u32, header: u32, now: u64) -> *mut Held {
-    let connection = Connection::new(Limits { streams, header }, now);
-    Box::into_raw(Box::new(Held {
+extern "C" fn baton_web_http2_new(streams: u32, header: u32, now: u64) -> *mut Endpoint {
+    let connection = Connection::new(Bounds { streams, header }, now);
+    Box::into_raw(Box::new(Endpoint {
         connection,
         last: None,
         part: Bytes::new(),
@@ -40,12 +40,12 @@ extern "C" fn baton_web_http2_new(streams: u32, header: u32, now: u64) -> *mut H
 }
 
 /// # Safety
-/// `held` comes from [`baton_web_http2_new`], and is not used afterwards.
+/// `endpoint` comes from [`baton_web_http2_new`], and is not used afterwards.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_web_http2_free(held: *mut Held) {
+unsafe extern "C" fn baton_web_http2_free(endpoint: *mut Endpoint) {
     // SAFETY: the caller's condition.
-    drop(unsafe { Box::from_raw(held) });
+    drop(unsafe { Box::from_raw(endpoint) });
 }
 
 /// Takes bytes that have come. None: the connection has ended.
@@ -54,34 +54,34 @@ unsafe extern "C" fn baton_web_http2_free(held: *mut Held) {
 /// The bytes are readable.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_web_http2_feed(held: &mut Held, bytes: Slice, now: u64) {
+unsafe extern "C" fn baton_web_http2_feed(endpoint: &mut Endpoint, bytes: Slice, now: u64) {
     // SAFETY: the caller's condition.
-    held.connection.feed(unsafe { bytes.bytes() }, now);
+    endpoint.connection.feed(unsafe { bytes.bytes() }, now);
 }
 
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_wants_input(held: &Held) -> c_int {
-    held.connection.wants_input().into()
+extern "C" fn baton_web_http2_wants_input(endpoint: &Endpoint) -> c_int {
+    endpoint.connection.wants_input().into()
 }
 
 /// When a head, or another frame but data, has begun that has not ended; 0: there is none.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_begun(held: &Held) -> u64 {
-    held.connection.begun().unwrap_or(0)
+extern "C" fn baton_web_http2_begun(endpoint: &Endpoint) -> u64 {
+    endpoint.connection.begun().unwrap_or(0)
 }
 
 /// How many streams are kept.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_count(held: &Held) -> usize {
-    held.connection.count()
+extern "C" fn baton_web_http2_count(endpoint: &Endpoint) -> usize {
+    endpoint.connection.count()
 }
 
-/// `struct http2_event` of `c/http2.c`.
+/// `struct http2_change` of `c/http2.c`.
 ///
-/// | kind | event | method | target | host | count |
+/// | kind | change | method | target | host | count |
 /// |---|---|---|---|---|---|
 /// | 0 | nothing | | | | |
 /// | 1 | a request | its method | path and query | its host | fields of its head |
@@ -89,7 +89,7 @@ extern "C" fn baton_web_http2_count(held: &Held) -> usize {
 /// | 3 | a stream was reset | | | | |
 /// | 4 | the connection is over | why | | | |
 #[repr(C)]
-struct RawEvent {
+struct RawChange {
     kind: c_int,
     stream: u32,
     method: Slice,
@@ -105,9 +105,9 @@ struct RawEvent {
 /// `raw` is writable.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_web_http2_next(held: &mut Held, raw: *mut RawEvent) {
-    held.last = held.connection.next();
-    let mut event = RawEvent {
+unsafe extern "C" fn baton_web_http2_next(endpoint: &mut Endpoint, raw: *mut RawChange) {
+    endpoint.last = endpoint.connection.next();
+    let mut change = RawChange {
         kind: 0,
         stream: 0,
         method: Slice::NONE,
@@ -116,10 +116,10 @@ unsafe extern "C" fn baton_web_http2_next(held: &mut Held, raw: *mut RawEvent) {
         count: 0,
         has_body: 0,
     };
-    match &held.last {
+    match &endpoint.last {
         None => {}
-        Some(Event::Request(id, head)) => {
-            event = RawEvent {
+        Some(Change::Request(id, head)) => {
+            change = RawChange {
                 kind: 1,
                 stream: *id,
                 method: Slice::of(head.method.as_bytes()),
@@ -129,14 +129,14 @@ unsafe extern "C" fn baton_web_http2_next(held: &mut Held, raw: *mut RawEvent) {
                 has_body: head.has_body.into(),
             }
         }
-        Some(Event::Moved(id)) => (event.kind, event.stream) = (2, *id),
-        Some(Event::Reset(id)) => (event.kind, event.stream) = (3, *id),
-        Some(Event::Over(why)) => {
-            (event.kind, event.method) = (4, Slice::of(why.as_bytes()));
+        Some(Change::Moved(id)) => (change.kind, change.stream) = (2, *id),
+        Some(Change::Reset(id)) => (change.kind, change.stream) = (3, *id),
+        Some(Change::Over(why)) => {
+            (change.kind, change.method) = (4, Slice::of(why.as_bytes()));
         }
     }
     // SAFETY: the caller's condition.
-    unsafe { raw.write(event) };
+    unsafe { raw.write(change) };
 }
 
 /// `struct http2_field` of `c/http2.c`.
@@ -149,9 +149,9 @@ struct RawField {
 /// The field of the last request with this number, from 0.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_field(held: &Held, number: usize) -> RawField {
-    let field = match &held.last {
-        Some(Event::Request(_, head)) => head.fields.get(number),
+extern "C" fn baton_web_http2_field(endpoint: &Endpoint, number: usize) -> RawField {
+    let field = match &endpoint.last {
+        Some(Change::Request(_, head)) => head.fields.get(number),
         _ => None,
     };
     let (name, value) = match field {
@@ -169,17 +169,17 @@ extern "C" fn baton_web_http2_field(held: &Held, number: usize) -> RawField {
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_web_http2_read(
-    held: &mut Held,
+    endpoint: &mut Endpoint,
     stream: u32,
     most: usize,
     part: *mut Slice,
 ) -> isize {
-    match held.connection.read(stream, most) {
+    match endpoint.connection.read(stream, most) {
         Ok(Part::Bytes(bytes)) => {
-            held.part = bytes;
+            endpoint.part = bytes;
             // SAFETY: the caller's condition.
-            unsafe { part.write(Slice::of(&held.part)) };
-            held.part.len().cast_signed()
+            unsafe { part.write(Slice::of(&endpoint.part)) };
+            endpoint.part.len().cast_signed()
         }
         Ok(Part::Nothing) => NOTHING,
         Ok(Part::End) => END,
@@ -190,9 +190,9 @@ unsafe extern "C" fn baton_web_http2_read(
 /// Forgets what was read last.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_release(held: &mut Held) {
-    held.part = Bytes::new();
-    held.last = None;
+extern "C" fn baton_web_http2_release(endpoint: &mut Endpoint) {
+    endpoint.part = Bytes::new();
+    endpoint.last = None;
 }
 
 /// Adds a field to the reply that [`baton_web_http2_respond`] begins. Returns 0 if there cannot be
@@ -202,21 +202,25 @@ extern "C" fn baton_web_http2_release(held: &mut Held) {
 /// The bytes are readable.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_web_http2_add(held: &mut Held, name: Slice, value: Slice) -> c_int {
+unsafe extern "C" fn baton_web_http2_add(
+    endpoint: &mut Endpoint,
+    name: Slice,
+    value: Slice,
+) -> c_int {
     // SAFETY: the caller's condition, for both.
     let (name, value) = unsafe { (name.bytes(), value.bytes()) };
     let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
     else {
         return 0;
     };
-    held.fields.try_append(name, value).is_ok().into()
+    endpoint.fields.try_append(name, value).is_ok().into()
 }
 
 /// Forgets the fields of a reply that does not begin.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_clear(held: &mut Held) {
-    held.fields.clear();
+extern "C" fn baton_web_http2_clear(endpoint: &mut Endpoint) {
+    endpoint.fields.clear();
 }
 
 /// Begins a reply. Returns how many bytes of the data were taken, or -2.
@@ -226,18 +230,19 @@ extern "C" fn baton_web_http2_clear(held: &mut Held) {
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_web_http2_respond(
-    held: &mut Held,
+    endpoint: &mut Endpoint,
     stream: u32,
     status: u16,
     data: Slice,
     is_last: c_int,
 ) -> isize {
-    let fields = std::mem::take(&mut held.fields);
+    let fields = std::mem::take(&mut endpoint.fields);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     // SAFETY: the caller's condition.
     let data = unsafe { data.bytes() };
     number_of(
-        held.connection
+        endpoint
+            .connection
             .respond(stream, status, fields, data, is_last != 0),
     )
 }
@@ -249,33 +254,33 @@ unsafe extern "C" fn baton_web_http2_respond(
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn baton_web_http2_send(
-    held: &mut Held,
+    endpoint: &mut Endpoint,
     stream: u32,
     data: Slice,
     is_last: c_int,
 ) -> isize {
     // SAFETY: the caller's condition.
     let data = unsafe { data.bytes() };
-    number_of(held.connection.send(stream, data, is_last != 0))
+    number_of(endpoint.connection.send(stream, data, is_last != 0))
 }
 
 /// Resets a stream. The reason is a code of RFC 9113, section 7.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_reset(held: &mut Held, stream: u32, reason: u32) {
-    held.connection.reset(stream, Reason::from(reason));
+extern "C" fn baton_web_http2_reset(endpoint: &mut Endpoint, stream: u32, reason: u32) {
+    endpoint.connection.reset(stream, Reason::from(reason));
 }
 
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_forget(held: &mut Held, stream: u32) {
-    held.connection.forget(stream);
+extern "C" fn baton_web_http2_forget(endpoint: &mut Endpoint, stream: u32) {
+    endpoint.connection.forget(stream);
 }
 
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_shut_down(held: &mut Held) {
-    held.connection.shut_down();
+extern "C" fn baton_web_http2_shut_down(endpoint: &mut Endpoint) {
+    endpoint.connection.shut_down();
 }
 
 /// Ends the connection. The reason is as for [`baton_web_http2_reset`].
@@ -284,24 +289,24 @@ extern "C" fn baton_web_http2_shut_down(held: &mut Held) {
 /// The bytes are readable.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn baton_web_http2_abort(held: &mut Held, reason: u32, why: Slice) {
+unsafe extern "C" fn baton_web_http2_abort(endpoint: &mut Endpoint, reason: u32, why: Slice) {
     // SAFETY: the caller's condition.
     let why = unsafe { why.text() };
-    held.connection.abort(Reason::from(reason), &why);
+    endpoint.connection.abort(Reason::from(reason), &why);
 }
 
 /// How many bytes for the client are not sent.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_pending(held: &Held) -> usize {
-    held.connection.pending()
+extern "C" fn baton_web_http2_pending(endpoint: &Endpoint) -> usize {
+    endpoint.connection.pending()
 }
 
 /// The next bytes for the client. They stay where they are until all of them have been sent.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_leaving(held: &mut Held) -> Slice {
-    let (at, size) = held.connection.leaving();
+extern "C" fn baton_web_http2_leaving(endpoint: &mut Endpoint) -> Slice {
+    let (at, size) = endpoint.connection.leaving();
     Slice {
         at: at.cast(),
         size,
@@ -311,6 +316,6 @@ extern "C" fn baton_web_http2_leaving(held: &mut Held) -> Slice {
 /// So many of them have been sent.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn baton_web_http2_sent(held: &mut Held, size: usize) {
-    held.connection.sent(size);
+extern "C" fn baton_web_http2_sent(endpoint: &mut Endpoint, size: usize) {
+    endpoint.connection.sent(size);
 }

@@ -44,9 +44,9 @@ const MOST_TAKEN: usize = 128 << 10;
 /// Input beyond this waits until output was sent.
 const MOST_UNREAD: usize = 64 << 10;
 
-/// Limits of a connection.
+/// Bounds of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct Bounds {
     /// Requests that a client may have open.
     pub(crate) streams: u32,
     /// Bytes of the fields of a head, each with 32 more.
@@ -66,7 +66,7 @@ pub(crate) struct Head {
 
 /// What has happened.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum Change {
     /// A request has come. Its stream is kept until [`Connection::forget`].
     Request(u32, Box<Head>),
     /// There are data, or there is room for data.
@@ -90,7 +90,7 @@ pub(crate) struct Connection {
     pipe: Pipe,
     frames: Frames,
     streams: HashMap<u32, Stream>,
-    events: VecDeque<Event>,
+    changes: VecDeque<Change>,
     moved: Arc<Moved>,
     stops: bool,
     /// Why this side ends the connection; empty: it does not, or in peace.
@@ -99,11 +99,11 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// `now` is the time in nanoseconds, as for [`Connection::feed`].
-    pub(crate) fn new(limits: Limits, now: u64) -> Connection {
+    pub(crate) fn new(bounds: Bounds, now: u64) -> Connection {
         let pipe = Pipe::default();
         let handshake = server::Builder::new()
-            .max_concurrent_streams(limits.streams)
-            .max_header_list_size(limits.header)
+            .max_concurrent_streams(bounds.streams)
+            .max_header_list_size(bounds.header)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buffer_size(MOST_TAKEN)
@@ -113,7 +113,7 @@ impl Connection {
             pipe,
             frames: Frames::new(now),
             streams: HashMap::new(),
-            events: VecDeque::new(),
+            changes: VecDeque::new(),
             moved: Arc::default(),
             stops: false,
             farewell: String::new(),
@@ -156,8 +156,8 @@ impl Connection {
     }
 
     /// What has happened next.
-    pub(crate) fn next(&mut self) -> Option<Event> {
-        self.events.pop_front()
+    pub(crate) fn next(&mut self) -> Option<Change> {
+        self.changes.pop_front()
     }
 
     // Requests
@@ -211,7 +211,7 @@ impl Connection {
         }
     }
 
-    /// Nobody uses the stream any more. What was given is sent, and the rest of its body is refused.
+    /// Nobody uses the stream any more. What was given is sent, the rest of its body is refused.
     pub(crate) fn forget(&mut self, id: u32) {
         self.streams.remove(&id);
         self.advance();
@@ -230,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, and tells the client the reason. `why` is for [`Event::Over`].
+    /// Ends the connection, and tells the client the reason. `why` is for [`Change::Over`].
     pub(crate) fn abort(&mut self, reason: Reason, why: &str) {
         why.clone_into(&mut self.farewell);
         if let State::Open(connection) = &mut self.state {
@@ -314,9 +314,9 @@ impl Connection {
                 .collect(),
             has_body: !stream.has_body_ended(),
         };
-        self.events.push_back(Event::Request(id, Box::new(head)));
+        self.changes.push_back(Change::Request(id, Box::new(head)));
         if stream.is_newly_lost() {
-            self.events.push_back(Event::Reset(id));
+            self.changes.push_back(Change::Reset(id));
         }
         self.streams.insert(id, stream);
     }
@@ -326,11 +326,11 @@ impl Connection {
             let Some(stream) = self.streams.get_mut(&id) else {
                 continue;
             };
-            let event = match stream.is_newly_lost() {
-                true => Event::Reset(id),
-                false => Event::Moved(id),
+            let change = match stream.is_newly_lost() {
+                true => Change::Reset(id),
+                false => Change::Moved(id),
             };
-            self.events.push_back(event);
+            self.changes.push_back(change);
         }
     }
 
@@ -346,6 +346,6 @@ impl Connection {
         // Its streams learn of the end when h2's connection is dropped.
         self.state = State::Over;
         self.note_moved();
-        self.events.push_back(Event::Over(why));
+        self.changes.push_back(Change::Over(why));
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use h2::client::{self, SendRequest};
 
-const LIMITS: Limits = Limits {
+const BOUNDS: Bounds = Bounds {
     streams: 10,
     header: 4_000,
 };
@@ -54,7 +54,7 @@ fn output_of(server: &mut Connection) -> Vec<u8> {
 }
 
 fn pair() -> (Connection, Client) {
-    let mut server = Connection::new(LIMITS, 0);
+    let mut server = Connection::new(BOUNDS, 0);
     let pipe = Pipe::default();
     let context = &mut Context::from_waker(Waker::noop());
     let mut handshake = Box::pin(client::handshake(pipe.clone()));
@@ -82,7 +82,7 @@ impl Client {
 
 fn expect_request(server: &mut Connection) -> (u32, Box<Head>) {
     match server.next() {
-        Some(Event::Request(id, head)) => (id, head),
+        Some(Change::Request(id, head)) => (id, head),
         other => panic!("a request expected, got {other:?}"),
     }
 }
@@ -143,8 +143,8 @@ fn what_does_not_fit_the_window_is_taken_when_the_client_has_read() {
     for _ in 0..1_000 {
         received += read_all(response.body_mut());
         carry(&mut server, &mut client);
-        while let Some(event) = server.next() {
-            assert!(matches!(event, Event::Moved(_)), "{event:?}");
+        while let Some(change) = server.next() {
+            assert!(matches!(change, Change::Moved(_)), "{change:?}");
         }
         from += server.send(id, &data[from..], true).unwrap_or(0);
         carry(&mut server, &mut client);
@@ -189,7 +189,7 @@ fn a_reset_is_told_and_ends_the_reply() {
     assert_eq!(server.read(id, 100), Ok(Part::Nothing));
     body.send_reset(Reason::CANCEL);
     carry(&mut server, &mut client);
-    assert!(matches!(server.next(), Some(Event::Reset(of)) if of == id));
+    assert!(matches!(server.next(), Some(Change::Reset(of)) if of == id));
     assert!(server.next().is_none());
     assert_eq!(server.read(id, 100), Err(Lost));
     let sent = server.respond(id, StatusCode::OK, fields(), b"late", true);
@@ -213,7 +213,7 @@ fn shutting_down_answers_open_requests_and_ends() {
     server.forget(id);
     carry(&mut server, &mut client);
     assert_eq!(status_of(&mut reply).status(), 200);
-    assert!(matches!(server.next(), Some(Event::Over(why)) if why.is_empty()));
+    assert!(matches!(server.next(), Some(Change::Over(why)) if why.is_empty()));
 }
 
 #[test]
@@ -223,12 +223,12 @@ fn the_end_of_the_connection_ends_its_streams() {
     carry(&mut server, &mut client);
     let (id, _) = expect_request(&mut server);
     server.feed(&[], 0);
-    let mut events = Vec::new();
-    while let Some(event) = server.next() {
-        events.push(format!("{event:?}"));
+    let mut changes = Vec::new();
+    while let Some(change) = server.next() {
+        changes.push(format!("{change:?}"));
     }
-    assert!(events[0].starts_with("Reset"), "{events:?}");
-    assert!(events[1].starts_with("Over"), "{events:?}");
+    assert!(changes[0].starts_with("Reset"), "{changes:?}");
+    assert!(changes[1].starts_with("Over"), "{changes:?}");
     assert_eq!(server.read(id, 100), Err(Lost));
 }
 
@@ -243,7 +243,7 @@ fn a_client_that_floods_is_told_to_calm_down() {
     }
     let over = server.next();
     assert!(
-        matches!(&over, Some(Event::Over(why)) if why.contains("floods")),
+        matches!(&over, Some(Change::Over(why)) if why.contains("floods")),
         "{over:?}"
     );
     // GOAWAY with ENHANCE_YOUR_CALM
@@ -282,7 +282,7 @@ fn any_bytes_are_read_without_a_panic() {
         state
     };
     for _ in 0..3_000 {
-        let mut server = Connection::new(LIMITS, 0);
+        let mut server = Connection::new(BOUNDS, 0);
         server.feed(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
         server.feed(&[0, 0, 0, 4, 0, 0, 0, 0, 0], 0);
         for _ in 0..random() % 12 {
@@ -291,8 +291,8 @@ fn any_bytes_are_read_without_a_panic() {
             frame.extend([random() as u8, 0, 0, 0, (random() % 6) as u8]);
             frame.extend((0..size).map(|_| (random() & 0x8f) as u8));
             server.feed(&frame, 0);
-            while let Some(event) = server.next() {
-                if let Event::Request(id, _) = event {
+            while let Some(change) = server.next() {
+                if let Change::Request(id, _) = change {
                     let _ = server.read(id, 10);
                     let _ = server.respond(id, StatusCode::OK, fields(), b"x", random() % 2 == 0);
                     if random() % 2 == 0 {

@@ -102,7 +102,8 @@ function case.a_client_chooses_the_version()
   check.results("none", { nil, "P", n = 2 }, ask(server, nil))
   local without <close> = serve { http2 = false }
   check.results("not offered", { nil, "P", n = 2 }, ask(without, both))
-  local context <close> = serve { tls = web.context { cert = OURS.cert, key = OURS.key, alpn = both } }
+  local tls = web.context { cert = OURS.cert, key = OURS.key, alpn = both }
+  local context <close> = serve { tls = tls }
   check.results("of a context", { "h2", "\4" }, ask(context, both))
 end
 
