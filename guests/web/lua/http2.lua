@@ -34,13 +34,12 @@ local METHODS = {
   TRACE = true,
 }
 
--- What each stream has of its own ends with its process.
-local Own = {}
-
-function Own.__close(own)
+-- The process of a request has ended, or was killed before it began.
+local function end_stream(own)
+  if own.is_closed then return end
   local connection = own.connection
-  if own.is_counted then connection.server.core:leave() end
   own.is_closed = true
+  connection.server.core:leave()
   if own.progress ~= "replied" then
     engine.reset(connection.handle, own.id, INTERNAL_ERROR)
   end
@@ -54,11 +53,8 @@ local function answer(handler, request)
   return requests.finish(request, handler(request, request))
 end
 
-local function run_stream(connection, request, own)
-  local _ <close> = setmetatable(own, Own)
-  local server = connection.server
-  own.is_counted = true
-  if server.core:enter() then
+local function run_stream(server, request, is_one_too_many)
+  if is_one_too_many then
     request:set("Retry-After", "1")
     requests.fail(request, 503)
   elseif server.options.handler_timeout then
@@ -94,7 +90,10 @@ local function begin_stream(connection, id, method, target, host, headers, has_b
     return engine.forget(handle, id)
   end
   connection.streams[id] = own
-  own.process = process.spawn(server.spawn_options, run_stream, connection, request, own)
+  local is_one_too_many = server.core:enter()
+  own.process = process.spawn(server.spawn_options, run_stream, server, request, is_one_too_many)
+  local is_hooked = own.process:on_exit(function() end_stream(own) end)
+  if not is_hooked then end_stream(own) end -- it has ended already
 end
 
 -- Events

@@ -427,7 +427,10 @@ function case.curl_chooses_it_with_tls()
 end
 
 function case.curl_begins_with_it()
-  local server <close> = serve(function(req) return req.version .. " " .. #req:body() end)
+  local log = check.scratch "log"
+  local noted <close> = assert(io.open(log, "w"))
+  local handler = function(req) return req.version .. " " .. #req:body() end
+  local server <close> = serve(handler, { access_log = noted })
   local file = check.scratch "body"
   check.write_file(file, ("x"):rep(1000000))
   local line = lines_of(
@@ -436,6 +439,8 @@ function case.curl_begins_with_it()
     "http://" .. server:address()
   )[1]
   check.equal(line, "2.0 1000000")
+  local line_of_log = '^127%.0%.0%.1 .* "POST / HTTP/2.0" 200 11 "%-" "curl/[^"]*"\n$'
+  check.eventually("a line", function() return check.read_file(log):find(line_of_log) end)
 end
 
 -- Over TLS, as a bad preface would be a bad request of HTTP/1.1 otherwise.
