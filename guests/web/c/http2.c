@@ -36,6 +36,7 @@ struct http2_change {
 };
 /* What it writes is valid until the next call of `next` or `release`. */
 void baton_web_http2_next(struct http2 *http2, struct http2_change *change);
+int baton_web_http2_has_changes(const struct http2 *http2);
 struct http2_field {
   struct web_bytes name, value;
 };
@@ -170,12 +171,13 @@ static int flush(lua_State *L) {
   return push_outcome(L, connection, result);
 }
 
-/* pending(engine) -> how many bytes are not sent */
+/* pending(engine) -> how many bytes are not sent, and whether something has happened */
 static int pending(lua_State *L) {
   const struct engine *engine = check(L);
   lua_pushinteger(
       L, (lua_Integer)(baton_web_http2_pending(engine->http2) - engine->written));
-  return 1;
+  lua_pushboolean(L, baton_web_http2_has_changes(engine->http2));
+  return 2;
 }
 
 /* state(engine) -> whether more may be taken; how many streams there are; for how many seconds a

@@ -34,9 +34,7 @@ local METHODS = {
   TRACE = true,
 }
 
--- The process of a request has ended, or was killed before it began.
-local function end_stream(own)
-  if own.is_closed then return end
+local function leave_stream(own)
   local connection = own.connection
   own.is_closed = true
   connection.server.core:leave()
@@ -46,14 +44,23 @@ local function end_stream(own)
   engine.forget(connection.handle, own.id)
   connection.streams[own.id] = nil
   connection.quiet_since = process.now()
-  connection:settle()
 end
+
+-- The process of a request ends, or was killed before it has begun.
+local function end_stream(own)
+  if own.is_closed then return end
+  process.critical(leave_stream, own)
+  own.connection:settle()
+end
+
+local Own = { __close = end_stream }
 
 local function answer(handler, request)
   return requests.finish(request, handler(request, request))
 end
 
-local function run_stream(server, request, is_one_too_many)
+local function run_stream(server, request, own, is_one_too_many)
+  local _ <close> = setmetatable(own, Own)
   if is_one_too_many then
     request:set("Retry-After", "1")
     requests.fail(request, 503)
@@ -91,16 +98,18 @@ local function begin_stream(connection, id, method, target, host, headers, has_b
   end
   connection.streams[id] = own
   local is_one_too_many = server.core:enter()
-  own.process = process.spawn(server.spawn_options, run_stream, server, request, is_one_too_many)
-  local is_hooked = own.process:on_exit(function() end_stream(own) end)
-  if not is_hooked then end_stream(own) end -- it has ended already
+  local is_spawned, handler =
+    pcall(process.spawn, server.spawn_options, run_stream, server, request, own, is_one_too_many)
+  if not is_spawned then return leave_stream(own) end -- memory is out
+  own.process = handler
+  handler:on_exit(function() end_stream(own) end)
 end
 
 -- Events
 -- -------------------------------------------------------------------------------------------------
 
--- Takes in what has happened.
-local function take_events(connection)
+-- In a critical section: a process that takes in an event of another request may be killed.
+local function take_all_events(connection)
   while true do
     local kind, id, method, target, host, headers, has_body = engine.next(connection.handle)
     if not kind then return end
@@ -113,6 +122,12 @@ local function take_events(connection)
       if own then requests.moved(own) end
     end
   end
+end
+
+-- Takes in what has happened.
+local function take_events(connection)
+  local _, has_events = engine.pending(connection.handle)
+  if has_events then process.critical(take_all_events, connection) end
 end
 
 -- Says goodbye. If the connection were closed at once, the system might reset it before the client

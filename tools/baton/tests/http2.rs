@@ -61,7 +61,8 @@ cases! {
     events_are_sent,
     stopping_answers_open_requests,
     stopping_under_load_loses_no_request,
-    stopping_kills_what_does_not_end;
+    stopping_kills_what_does_not_end,
+    handlers_that_are_killed_lose_no_other_request;
     bytes:
     a_client_that_resets_a_request_ends_its_reads,
     requests_that_are_taken_back_do_not_pile_up,

@@ -139,6 +139,13 @@ unsafe extern "C" fn baton_web_http2_next(endpoint: &mut Endpoint, raw: *mut Raw
     unsafe { raw.write(change) };
 }
 
+/// Whether something has happened.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+extern "C" fn baton_web_http2_has_changes(endpoint: &Endpoint) -> c_int {
+    endpoint.connection.has_changes().into()
+}
+
 /// `struct http2_field` of `c/http2.c`.
 #[repr(C)]
 struct RawField {

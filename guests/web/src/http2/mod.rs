@@ -155,6 +155,11 @@ impl Connection {
         self.streams.len()
     }
 
+    /// Whether [`Connection::next`] has something to tell.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
     /// What has happened next.
     pub(crate) fn next(&mut self) -> Option<Change> {
         self.changes.pop_front()

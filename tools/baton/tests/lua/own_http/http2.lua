@@ -270,6 +270,21 @@ function case.stopping_kills_what_does_not_end()
   asking:join()
 end
 
+-- A regression: a process that was killed while it took in another request lost that one.
+function case.handlers_that_are_killed_lose_no_other_request()
+  local server <close> = serve(function(_, res)
+    local stream <close> = res:stream()
+    local ends = process.now() + math.random() * 0.01
+    repeat
+    until process.now() > ends or not stream:write "x"
+  end, { handler_timeout = 0.005 })
+  expect(server, "timeouts", "1200")
+  local stats = server:stats()
+  check.equal(stats.requests, 1200)
+  check.within(stats.timeouts, 1, 1200)
+  nothing_is_left(server)
+end
+
 -- Beginnings, without Node
 -- -------------------------------------------------------------------------------------------------
 

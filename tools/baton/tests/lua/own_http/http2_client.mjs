@@ -150,6 +150,17 @@ const cases = {
     });
     print(reply.fields["content-type"], JSON.stringify(seen.join("")));
   },
+  async timeouts() {
+    let count = 0;
+    const one = async () => {
+      for (let i = 0; i < 30; i++) {
+        const reply = await ask({ ":path": "/" + i });
+        if (reply.status || reply.code) count++;
+      }
+    };
+    await Promise.all(Array.from({ length: 40 }, one));
+    print(count);
+  },
   async killed() {
     const reply = await ask({ ":path": "/endless" });
     print("status", reply.status);
