@@ -47,6 +47,8 @@ enum http2_result { HTTP2_NOTHING = 0, HTTP2_END = -1, HTTP2_LOST = -2 };
 /* Returns a number of bytes, which are valid until the next call, or a result. */
 ssize_t baton_web_http2_read(
     struct http2 *http2, uint32_t stream, size_t most, struct web_bytes *part);
+/* Tells a client that waits with its body to send it. */
+void baton_web_http2_go_on(struct http2 *http2, uint32_t stream);
 /* Adds a field to the reply that begins next. Returns 0 if there cannot be such a field. */
 int baton_web_http2_add(struct http2 *http2, struct web_bytes name, struct web_bytes value);
 void baton_web_http2_clear(struct http2 *http2);
@@ -276,6 +278,12 @@ static int read_body(lua_State *L) {
   }
 }
 
+/* go_on(engine, stream): tells a client that waits with its body to send it */
+static int go_on(lua_State *L) {
+  baton_web_http2_go_on(check_http2(L), check_stream(L));
+  return 0;
+}
+
 static int push_taken(lua_State *L, ssize_t size) {
   if (size >= 0) {
     lua_pushinteger(L, size);
@@ -357,6 +365,7 @@ static int abort_all(lua_State *L) {
 void baton_web_open_http2(lua_State *L) {
   static const luaL_Reg functions[] = {{"new", engine_new}, {"take", take}, {"flush", flush},
       {"pending", pending}, {"state", state}, {"next", next}, {"read", read_body},
+      {"go_on", go_on},
       {"respond", respond}, {"send", send}, {"reset", reset}, {"forget", forget},
       {"shut_down", shut_down}, {"abort", abort_all}, {NULL, NULL}};
   if (luaL_newmetatable(L, ENGINE)) {

@@ -77,6 +77,7 @@ end
 local function refusal(connection, method, target, headers)
   if not METHODS[method] then return 501 end
   if target:byte() ~= 47 and not (target == "*" and method == "OPTIONS") then return 400 end
+  if headers.expect and headers.expect:lower() ~= "100-continue" then return 417 end
   local length = tonumber(headers["content-length"] or 0)
   if length and length > connection.server.options.max_body then return 413 end
 end

@@ -146,7 +146,13 @@ local function read_part(own, most)
   if own.has_ended then return nil end
   local connection = own.connection
   local server = connection.server
-  own.deadline = own.deadline or process.now() + server.options.body_timeout
+  if not own.deadline then
+    own.deadline = process.now() + server.options.body_timeout
+    if own.headers.expect and not own.progress then
+      engine.go_on(connection.handle, own.id)
+      connection:settle()
+    end
+  end
   while true do
     local part, why = engine.read(connection.handle, own.id, most)
     if part then

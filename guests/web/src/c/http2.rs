@@ -194,6 +194,13 @@ unsafe extern "C" fn baton_web_http2_read(
     }
 }
 
+/// Tells a client that waits with its body to send it.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+extern "C" fn baton_web_http2_go_on(endpoint: &mut Endpoint, stream: u32) {
+    endpoint.connection.go_on(stream);
+}
+
 /// Forgets what was read last.
 // SAFETY: as above.
 #[unsafe(no_mangle)]

@@ -177,6 +177,14 @@ impl Connection {
         Ok(part)
     }
 
+    /// Tells a client that waits with its body (100, Continue) to send it.
+    pub(crate) fn go_on(&mut self, id: u32) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.go_on();
+            self.advance();
+        }
+    }
+
     /// Begins a reply, with as much of its data as there is room for. Returns how many bytes that
     /// were. `is_last`: the reply ends with these data.
     pub(crate) fn respond(

@@ -4,7 +4,7 @@ use super::bell::Bell;
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::Response;
+use http::{Response, StatusCode};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -82,6 +82,16 @@ impl Stream {
         // The client may send as many more. A stream that has ended gets no more.
         let _ = self.body.flow_control().release_capacity(part.len());
         Ok(Part::Bytes(part))
+    }
+
+    /// Tells a client that waits with its body to send it.
+    pub(super) fn go_on(&mut self) {
+        let mut head = Response::new(());
+        *head.status_mut() = StatusCode::CONTINUE;
+        if let Reply::Awaited(reply) = &mut self.reply {
+            // A client that is gone misses nothing.
+            let _ = reply.send_informational(head);
+        }
     }
 
     pub(super) fn respond(&mut self, head: Response<()>, is_all: bool) -> Result<(), Lost> {

@@ -119,6 +119,17 @@ function case.large_bodies_pass_the_windows()
     200 5000000 0]])
 end
 
+function case.a_client_that_waits_with_its_body_is_asked_for_it()
+  local server <close> = serve(function(req)
+    if req.path == "/unread" then return "no body, please" end
+    return req:body() == "a body" and 201 or 400
+  end)
+  expect(server, "expectations", [[
+    /read 201 true
+    /unread 200 false
+    417]])
+end
+
 function case.a_client_that_resets_a_request_ends_its_writes()
   local ends = process.channel(1)
   local server <close> = serve(function(req, res)
@@ -270,7 +281,6 @@ function case.stopping_kills_what_does_not_end()
   asking:join()
 end
 
--- A regression: a process that was killed while it took in another request lost that one.
 function case.handlers_that_are_killed_lose_no_other_request()
   local server <close> = serve(function(_, res)
     local stream <close> = res:stream()

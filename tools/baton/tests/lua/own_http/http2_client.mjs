@@ -70,6 +70,22 @@ const cases = {
     for (const path of ["/send", "/stream", "/send", "/stream"]) all.push(ask({ ":path": path }));
     for (const reply of await Promise.all(all)) print(reply.status, reply.size, reply.code);
   },
+  async expectations() {
+    const fields = { ":method": "POST", expect: "100-continue" };
+    for (const path of ["/read", "/unread"]) {
+      const stream = session.request({ ...fields, ":path": path });
+      let was_asked = false;
+      stream.on("continue", () => {
+        was_asked = true;
+        stream.end("a body");
+      });
+      stream.on("error", () => {});
+      const reply = await new Promise((resolve) => stream.on("response", resolve));
+      print(path, reply[":status"], was_asked);
+      stream.close();
+    }
+    print((await ask({ ":method": "POST", expect: "more" })).status);
+  },
   async resets() {
     let count = 0;
     const reply = await ask({ ":path": "/write" }, undefined, (stream) => {
