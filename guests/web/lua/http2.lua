@@ -7,10 +7,10 @@
 --
 -- What changes the state of the engine calls `settle` afterwards: it may have made events, and
 -- bytes to send.
-local engines, http = ...
-local engine = engines.http2
+local functions, http = ...
+local engine = functions.http2
 local process = require "baton.process"
-local requests = engines.source "web/http2_request"(engine, http)
+local requests = functions.source "web/http2_request"(engine, http)
 
 local LINGER = 1 -- seconds that a client has to read the last bytes
 local QUIET = 0.5 -- seconds that an idle client has to answer that the server stops
@@ -109,7 +109,7 @@ end
 -- Events
 -- -------------------------------------------------------------------------------------------------
 
--- In a critical section: a process that takes in an event of another request may be killed.
+-- Called in a critical section: the process may be killed, and the event may be of another request.
 local function take_all_events(connection)
   while true do
     local kind, id, method, target, host, headers, has_body = engine.next(connection.handle)
@@ -281,7 +281,7 @@ local function stop(server)
   end
 end
 
--- Ends all. Adds the processes to the list, and returns how many requests had none that ended.
+-- Ends all. Adds the processes to the list, and returns how many requests were killed.
 local function kill(server, processes)
   local killed = 0
   for _, connection in ipairs(connections_of(server)) do

@@ -49,10 +49,10 @@ impl Wake for Bell {
     fn wake_by_ref(self: &Arc<Bell>) {
         // Relaxed, as in `clear`.
         if !self.has_rung.swap(true, Ordering::Relaxed) {
-            let mut moved = self.moved.0.lock();
-            if let Ok(moved) = &mut moved {
-                moved.push(self.stream);
-            }
+            let moved = self.moved.0.lock();
+            moved
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(self.stream);
         }
     }
 }

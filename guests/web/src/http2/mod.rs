@@ -38,7 +38,7 @@ pub(crate) use stream::{Lost, Part};
 
 /// Bytes of a body that a client may send before they are read: of one stream, of a connection.
 const STREAM_WINDOW: u32 = 128 << 10;
-const CONNECTION_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
 /// Bytes of a reply that may be taken before they are sent.
 const MOST_TAKEN: usize = 128 << 10;
 /// Input beyond this waits until output was sent.
