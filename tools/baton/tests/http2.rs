@@ -53,6 +53,7 @@ cases! {
     requests_have_all_fields_and_replies_theirs,
     requests_of_one_connection_run_at_once,
     large_bodies_pass_the_windows,
+    handlers_that_do_not_read_hold_no_other_body_up,
     a_client_that_waits_with_its_body_is_asked_for_it,
     a_client_that_resets_a_request_ends_its_writes,
     handlers_that_fail_are_told_apart,

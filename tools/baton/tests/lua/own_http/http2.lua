@@ -119,6 +119,19 @@ function case.large_bodies_pass_the_windows()
     200 5000000 0]])
 end
 
+function case.handlers_that_do_not_read_hold_no_other_body_up()
+  local go = process.semaphore(0)
+  local server <close> = serve(function(req)
+    if req.path == "/slow" then check.that(go:wait(20)) end
+    local size = #req:body()
+    if req.path == "/quick" then go:signal(5) end
+    return tostring(size)
+  end)
+  expect(server, "readers", [[
+    500000
+    500000,500000,500000,500000,500000]])
+end
+
 function case.a_client_that_waits_with_its_body_is_asked_for_it()
   local server <close> = serve(function(req)
     if req.path == "/unread" then return "no body, please" end

@@ -86,6 +86,14 @@ const cases = {
     }
     print((await ask({ ":method": "POST", expect: "more" })).status);
   },
+  async readers() {
+    const large = Buffer.alloc(500_000, "u");
+    const slow = [];
+    for (let i = 0; i < 5; i++) slow.push(ask({ ":method": "POST", ":path": "/slow" }, large));
+    await wait(50);
+    print((await ask({ ":method": "POST", ":path": "/quick" }, large)).body);
+    print((await Promise.all(slow)).map((reply) => reply.body).join(","));
+  },
   async resets() {
     let count = 0;
     const reply = await ask({ ":path": "/write" }, undefined, (stream) => {
