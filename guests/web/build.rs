@@ -7,7 +7,7 @@ mod module_interface;
 
 use std::path::Path;
 
-const FILES: [&str; 3] = ["c/module.c", "c/tls.c", "c/websocket.c"];
+const FILES: [&str; 4] = ["c/module.c", "c/tls.c", "c/websocket.c", "c/http2.c"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

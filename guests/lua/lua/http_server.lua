@@ -7,7 +7,7 @@ local net = require "baton.net"
 local http = {}
 local methods = core.methods
 local new_session = core.session
-local finish, fail, progress = core.finish, core.fail, methods.progress
+local finish, fail = core.finish, core.fail
 local traceback = debug and debug.traceback or function(message) return message end
 
 -- Options
@@ -44,6 +44,12 @@ local OPTIONS = {
   },
   max_connections = { is_count, "positive integer", 10000 },
   max_handlers = { is_count, "positive integer" },
+  max_streams = {
+    function(value) return is_count(value) and value <= 10000 end,
+    "integer from 1 to 10000",
+    100,
+  },
+  http2 = { function(value) return type(value) == "boolean" end, "boolean" },
   on_error = { is_callable, "function" },
   access_log = { is_log, "function, file or true" },
   reuseport = { function(value) return type(value) == "boolean" end, "boolean" },
@@ -155,15 +161,16 @@ local function with_trace(message)
   return traceback(tostring(message), 2)
 end
 
--- A handler has failed, or has not ended in time: the client is told, if it was not told anything.
-local function answer_failure(server, request, status, message)
+-- A handler has failed, or has not ended in time: the client is told, if it was not told anything,
+-- by the function `fails`.
+local function answer_failure(server, request, status, message, fails)
   local fault = request:fault()
   if message and not fault then
     server.core:count "failures"
     local is_done, why = pcall(server.on_error, message, request)
     if not is_done then report_on_stderr(("on_error: %s"):format(tostring(why)), request) end
   end
-  if not progress(request) then pcall(fail, request, fault or status) end
+  if not request:progress() then pcall(fails, request, fault or status) end
   local socket = core.socket_of[request]
   if socket then socket:close(1011, "the handler has failed") end
 end
@@ -173,15 +180,15 @@ end
 
 local function answer(handler, request) return finish(request, handler(request, request)) end
 
-local function answer_in_time(server, handler, request)
+local function answer_in_time(server, answers, request, fails)
   local timeout = server.options.handler_timeout
   local ended_well, done, why =
-    xpcall(process.timeout, with_trace, timeout, answer, handler, request)
+    xpcall(process.timeout, with_trace, timeout, answers, server.handler, request)
   if not ended_well then
-    answer_failure(server, request, 500, done)
+    answer_failure(server, request, 500, done, fails)
   elseif done == nil and why == "timeout" then
     server.core:count "timeouts"
-    answer_failure(server, request, 504)
+    answer_failure(server, request, 504, nil, fails)
   end
 end
 
@@ -198,22 +205,33 @@ local function secure(server, conn)
   return false
 end
 
+-- Whether the client speaks HTTP/2: it was chosen with TLS, or the client has begun with it.
+local function is_http2(server, session, conn)
+  local facts = server.tls and server.web.facts(conn)
+  if facts and facts.alpn == "h2" then return true end
+  return server.options.http2 and session:has_preface()
+end
+
 local function run_connection(server, conn)
   local session <close> = new_session(conn, server.core)
   local sessions, handler, next_request = server.sessions, server.handler, session.next
   local is_timed = server.options.handler_timeout
   sessions[session] = process.current()
   if server.tls and not secure(server, conn) then return end
+  if server.http2 and is_http2(server, session, conn) then
+    sessions[session] = nil
+    return server.http2.serve(server, conn)
+  end
   local request, more = next_request(session)
   while request do
     if more then
       request:set("Retry-After", "1"):set("Connection", "close")
       fail(request, 503)
     elseif is_timed then
-      answer_in_time(server, handler, request)
+      answer_in_time(server, answer, request, fail)
     else
       local ended_well, why = xpcall(answer, with_trace, handler, request)
-      if not ended_well then answer_failure(server, request, 500, why) end
+      if not ended_well then answer_failure(server, request, 500, why, fail) end
     end
     if server.log then note(server, request) end
     request, more = next_request(session)
@@ -266,6 +284,7 @@ local function kill_rest(server)
     session:close()
     owner:kill "the server was stopped"
   end
+  if server.http2 then killed = killed + server.http2.kill(server, busy) end
   for _, owner in ipairs(busy) do owner:join() end
   return killed
 end
@@ -292,6 +311,7 @@ function Server:stop(grace)
   local closers = {}
   while (core.close_sockets(self, closers) or self.core:open() > 0) and process.now() < deadline do
     close_idle(self, process.now() - begun)
+    if self.http2 then self.http2.stop(self) end
     process.sleep(math.max(0, math.min(0.01, deadline - process.now())))
   end
   local killed = kill_rest(self)
@@ -302,10 +322,22 @@ function Server:stop(grace)
   return killed
 end
 
+-- The options of TLS, with the protocols that a client may choose.
+local function with_protocols(options, speaks_http2)
+  if options.alpn or not speaks_http2 then return options end
+  local with = { alpn = { "h2", "http/1.1" } }
+  for name, value in pairs(options) do with[name] = value end
+  return with
+end
+
+-- The module baton.web and the context, if TLS or HTTP/2 are wanted; or nil and why.
 local function read_tls(options)
-  if not options then return true end
+  local tls = options.tls
+  if not tls and not options.http2 then return true end
   local web = require "baton.web"
-  local context = getmetatable(options) and options or web.context(options)
+  if not tls then return web end
+  local context = getmetatable(tls) and tls
+    or web.context(with_protocols(tls, options.http2 ~= false))
   local is_read, why = context:reload()
   if not is_read then return nil, why end
   return web, context
@@ -317,7 +349,7 @@ function http.serve(address, handler, given)
     error(("http.serve: router or function as handler expected, got %s"):format(type(handler)), 2)
   end
   local options = check_options(given)
-  local web, tls = read_tls(options.tls)
+  local web, tls = read_tls(options)
   if not web then return nil, tls end
   local listener, why = address, nil
   if type(address) ~= "userdata" then
@@ -329,8 +361,10 @@ function http.serve(address, handler, given)
   end
   local priority = process.current():priority()
   local server = setmetatable({
+    connections = {}, -- of HTTP/2, and their processes
     core = core.server(options),
     handler = handler,
+    http2 = web ~= true and options.http2 ~= false and web.http2(core) or nil,
     listener = listener,
     log = make_log(options.access_log),
     on_error = options.on_error or report_on_stderr,
@@ -348,6 +382,10 @@ function http.serve(address, handler, given)
   server.acceptor = process.spawn(acceptor, accept_connections, server)
   return server
 end
+
+-- For connections of HTTP/2, which are in baton.web.
+core.with_trace, core.answer_in_time = with_trace, answer_in_time
+core.answer_failure, core.note = answer_failure, note
 
 -- Methods of requests
 -- -------------------------------------------------------------------------------------------------
@@ -409,7 +447,7 @@ end
 local function beat(request, seconds)
   repeat
     process.sleep(seconds)
-  until progress(request) ~= "streams" or not request:write ":\n\n"
+  until request:progress() ~= "streams" or not request:write ":\n\n"
 end
 
 -- Server-sent events. The option `heartbeat`: seconds between comments, 15 by default, or false.

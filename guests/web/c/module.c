@@ -27,6 +27,7 @@ int baton_web_open(lua_State *L) {
   lua_setfield(L, -2, "refuse");
   baton_web_open_tls(L);
   baton_web_open_websocket(L);
+  baton_web_open_http2(L);
   lua_call(L, 1, 1);
   return 1;
 }

@@ -4,6 +4,7 @@
 ** module.c      opens the module
 ** tls.c         contexts; TLS as a transport of a connection
 ** websocket.c   sockets of WebSocket over a connection
+** http2.c       the server's side of HTTP/2 over a connection
 **
 ** The protocols are in Rust (src/c), as state machines that never wait. The upgrade from HTTP to
 ** WebSocket is in Lua (lua/).
@@ -22,10 +23,11 @@
 /* Opens the module. */
 int baton_web_open(lua_State *L);
 
-/* tls.c, websocket.c */
+/* tls.c, websocket.c, http2.c */
 /* Add their functions to the table on the top. */
 void baton_web_open_tls(lua_State *L);
 void baton_web_open_websocket(lua_State *L);
+void baton_web_open_http2(lua_State *L);
 
 /* The deadline of a timeout in seconds: the argument `index`, which may be absent. */
 static inline uint64_t baton_web_deadline(lua_State *L, int index) {

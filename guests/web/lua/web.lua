@@ -1,7 +1,8 @@
--- require "baton.web": TLS and WebSocket over connections of baton.net.
+-- require "baton.web": TLS, WebSocket and HTTP/2 over connections of baton.net.
 --
--- `engine` has functions in C (c/tls.c, c/websocket.c), which wait by baton.net. web/websocket.lua
--- has the upgrade from HTTP and the methods of sockets.
+-- `engine` has functions in C (c/tls.c, c/websocket.c, c/http2.c), which wait by baton.net.
+-- web/websocket.lua has the upgrade from HTTP and the methods of sockets, web/http2.lua the
+-- connections of HTTP/2.
 
 local engine = ...
 
@@ -205,5 +206,14 @@ end
 -- What is known of a connection's TLS.
 function web.facts(conn) return engine.facts(conn) end
 
+-- What serves connections of HTTP/2 for baton.http, whose parts use the table `http`. It is no part
+-- of the module's interface, so it is not among its fields.
+local http2
+
+local function for_http(http)
+  http2 = http2 or engine.source "web/http2"(engine, http)
+  return http2
+end
+
 engine.source "web/websocket"(core)
-return web
+return setmetatable(web, { __index = { http2 = for_http } })

@@ -34,6 +34,7 @@ secure_cases! {
     bad_handshakes_harm_nobody,
     stopping_ends_handshakes_and_counts_none_of_them,
     certificates_that_cannot_be_read_are_told_at_once,
+    a_client_chooses_the_version,
 }
 
 cases! {

@@ -6,7 +6,7 @@
 //!
 //! In the same way come a client with which `baton debug` is tested, the NATS server with which
 //! `require "baton.cluster"` is, Zig, a checker of spelling, and the program that packs the
-//! extension for VS Code.
+//! extension for VS Code; and from the proxy for Go's modules h2spec, with which HTTP/2 is tested.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,6 +78,15 @@ fn pip(directory: &Path, sources: &Path) -> Vec<Command> {
     vec![venv, pip]
 }
 
+/// The commands that build h2spec from the modules that a list of Go's says.
+fn h2spec(directory: &Path, _: &Path) -> Vec<Command> {
+    let mut go = Command::new("go");
+    go.args(["build", "-mod=readonly", "-o", "h2spec"])
+        .arg("github.com/summerwind/h2spec/cmd/h2spec")
+        .current_dir(directory);
+    vec![go]
+}
+
 /// The NATS server.
 pub(crate) const NATS: Group = Group {
     name: "nats",
@@ -110,7 +119,7 @@ pub(crate) const PACKER: Group = Group {
     commands: npm,
 };
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     Group {
         name: "python",
         sources: READERS,
@@ -133,6 +142,12 @@ const GROUPS: [Group; 7] = [
         commands: npm,
     },
     PACKER,
+    Group {
+        name: "h2spec",
+        sources: "tools/baton/tests/h2spec",
+        lists: &["go.sum", "go.mod"],
+        commands: h2spec,
+    },
 ];
 
 /// The directory with the lists of the readers.
@@ -207,16 +222,21 @@ mod checks {
     #[test]
     fn every_version_is_pinned() {
         let lists = |group: &Group| workspace::root().join(group.sources);
-        let (python, node): (Vec<_>, Vec<_>) = GROUPS
-            .iter()
-            .partition(|group| group.lists.contains(&"requirements.txt"));
-        for group in python {
+        let listed_in = |list| {
+            GROUPS
+                .iter()
+                .filter(move |group| group.lists.contains(&list))
+        };
+        let all =
+            ["requirements.txt", "package.json", "go.sum"].map(|list| listed_in(list).count());
+        assert_eq!(all.iter().sum::<usize>(), GROUPS.len());
+        for group in listed_in("requirements.txt") {
             let list = read(&lists(group).join("requirements.txt")).expect("the list for Python");
             let lines = list.lines().filter(|line| !line.starts_with('#'));
             assert!(lines.clone().count() > 0);
             assert!(lines.clone().all(|line| line.contains("==")), "{list}");
         }
-        for group in node {
+        for group in listed_in("package.json") {
             let node = read(&lists(group).join("package.json")).expect("the list for node");
             let node: serde_json::Value = serde_json::from_str(&node).expect("it is JSON");
             let versions = node["dependencies"].as_object().expect("dependencies");

@@ -1,7 +1,8 @@
 ---@meta baton.http
 
--- HTTP/1.1 servers and a client. Each connection of a server is a process, and a handler is called
--- in it: it may wait. All that a peer sends is bounded, in size and in time.
+-- HTTP/1.1 and HTTP/2 servers, and a client of HTTP/1.1. Each connection of a server is a process,
+-- and so is each request of HTTP/2: a handler may wait. All that a peer sends is bounded, in size
+-- and in time.
 
 ---A server is an address and a function:
 ---
@@ -30,6 +31,11 @@
 ---The server writes Date, Content-Length, Transfer-Encoding and Connection itself. A handler that
 ---wants the connection to end sets the field Connection to "close".
 ---
+---Over TLS, clients choose HTTP/2 if they can. Handlers see the same objects. A request is a
+---process then, and the requests of a connection run at once. A client may take a request back,
+---which kills no handler: its reads and writes return nil and "closed". No request of HTTP/2
+---becomes a WebSocket.
+---
 ---A client that sends what could be read in two ways gets 400, and its connection ends: two
 ---lengths, a folded line, a line without "\r", no Host or two. Other statuses are 408 for a slow
 ---head or body, 413 and 431 for what is too large, 417, 501 for methods and codings that are not
@@ -48,6 +54,8 @@ local http = {}
 ---@field max_body? integer bytes of a body; default 1 MiB
 ---@field max_connections? integer connections that may be open; others wait to be accepted; default 10000
 ---@field max_handlers? integer requests that may be handled at once; others get 503
+---@field max_streams? integer requests that may be open at once on a connection of HTTP/2; default 100
+---@field http2? boolean true: also without TLS, for clients that begin with it; false: not even with TLS; default: clients may choose it with TLS. A `baton.web.context` names the protocols itself: `alpn = { "h2", "http/1.1" }`
 ---@field on_error? fun(message: string, req: baton.http.Request) called with the traceback of a handler that fails; it is written on stderr otherwise
 ---@field access_log? true | file* | fun(req: baton.http.Request, figures: baton.http.Figures) true: lines of `baton.log`, which never wait for a slow reader; a file: lines of the combined format; or a function that is called after each request
 ---@field reuseport? boolean several servers may have the port, and share its connections
@@ -76,9 +84,9 @@ local http = {}
 ---request. It returns a status, a body and fields; or a body alone; or it has sent the reply. The
 ---program goes on until the server is stopped.
 ---
----Each connection is a daemon with the caller's priority and `decay = true`: a handler that
----computes for longer than a slice runs a level below until it waits, and the others run before it.
----The process that accepts connections is a level above.
+---Each connection, and each request of HTTP/2, is a daemon with the caller's priority and
+---`decay = true`: a handler that computes for longer than a slice runs a level below until it
+---waits, and the others run before it. The process that accepts connections is a level above.
 ---
 ---With the option `tls`, the files of certificates are read before the call returns, and it returns
 ---nil and why if they cannot be used. `tls:reload()` of a `baton.web.context` reads them again.
@@ -328,7 +336,7 @@ function Server:stop(grace) end
 ---@field target string path and query as they came
 ---@field headers table<string, string> names in lower case; several values have commas between
 ---@field host string
----@field version "1.1" | "1.0"
+---@field version "2.0" | "1.1" | "1.0"
 ---@field peer string the address of the client
 ---@field params table<string, string> what the parameters of a router's patterns match; nil without a router
 local Request = {}

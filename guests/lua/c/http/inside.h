@@ -11,8 +11,8 @@
 **   module.c     the module
 **
 ** The server's loops are in ../../lua/http_server.lua, WebSockets in http_websocket.lua, the client
-** in http_client.lua. A session has one exchange at a time. An exchange that a program keeps after
-** its end has no session any more, and refuses what would use it.
+** in http_client.lua. HTTP/2 is in guests/web. A session has one exchange at a time. An exchange
+** that a program keeps after its end has no session any more, and refuses what would use it.
 */
 #ifndef BATON_HTTP_INSIDE_H
 #define BATON_HTTP_INSIDE_H
@@ -169,6 +169,7 @@ int baton_http_end_stream(lua_State *L);
 /* What the loops call, and programs cannot. */
 int baton_http_finish(lua_State *L);
 int baton_http_fail(lua_State *L);
+int baton_http_push_reason(lua_State *L);
 int baton_http_upgrade(lua_State *L);
 /* session:refuse(status): the reply to a request that no handler gets. */
 int baton_http_refuse(lua_State *L);

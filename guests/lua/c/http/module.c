@@ -27,7 +27,7 @@ int baton_http_open(lua_State *L) {
       {"session", baton_http_new_session}, {"finish", baton_http_finish},
       {"fail", baton_http_fail}, {"upgrade", baton_http_upgrade}, {"part", load_part},
       {"routes", baton_http_new_route_table}, {"decode", baton_http_decode_text},
-      {"answer", baton_http_read_answer}, {NULL, NULL}};
+      {"answer", baton_http_read_answer}, {"reason", baton_http_push_reason}, {NULL, NULL}};
   (void)baton_inline_caller(L);
   lua_settop(L, 0);
   lua_newtable(L);

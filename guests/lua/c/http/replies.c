@@ -165,6 +165,14 @@ int baton_http_finish(lua_State *L) {
   return exchange_send(L);
 }
 
+/* reason(status): its words */
+int baton_http_push_reason(lua_State *L) {
+  size_t size;
+  const char *reason = baton_http_reason((uint32_t)luaL_checkinteger(L, 1), &size);
+  lua_pushlstring(L, reason, size);
+  return 1;
+}
+
 /* fail(exchange, status): the status and its words */
 int baton_http_fail(lua_State *L) {
   size_t size;

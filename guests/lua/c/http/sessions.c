@@ -66,9 +66,49 @@ static int server_stop(lua_State *L) {
 /* server:count("failures") */
 static int server_count(lua_State *L) {
   struct baton_http_server *server = check_server(L, 1);
-  static const char *const names[] = {"failures", "timeouts", "handshakes", NULL};
-  uint64_t *const counters[] = {&server->failures, &server->timeouts, &server->handshakes};
-  ++*counters[luaL_checkoption(L, 2, NULL, names)];
+  static const char *const names[] = {"failures", "timeouts", "handshakes", "refused", NULL};
+  uint64_t *const counters[] = {
+      &server->failures, &server->timeouts, &server->handshakes, &server->refused};
+  uint64_t *counter = counters[luaL_checkoption(L, 2, NULL, names)];
+  ++*counter;
+  if (counter == &server->refused) baton_http_add(BATON_HTTP_REFUSED, 1);
+  return 0;
+}
+
+/* Notes that a handler begins. Returns whether there are too many. */
+static int begin_handler(struct baton_http_server *server) {
+  server->requests++;
+  server->handlers++;
+  baton_http_add(BATON_HTTP_HANDLERS, 1);
+  return server->max_handlers > 0 && server->handlers > server->max_handlers;
+}
+
+static void end_handler(struct baton_http_server *server) {
+  server->handlers--;
+  baton_http_add(BATON_HTTP_HANDLERS, (uint64_t)-1);
+}
+
+/* For requests that are no exchanges: those of HTTP/2. */
+
+/* server:enter(): a handler begins. Returns whether there are too many. */
+static int server_enter(lua_State *L) {
+  lua_pushboolean(L, begin_handler(check_server(L, 1)));
+  return 1;
+}
+
+/* server:leave(): a handler ends */
+static int server_leave(lua_State *L) {
+  end_handler(check_server(L, 1));
+  return 0;
+}
+
+/* server:note(status, size): a reply begins with this status, or goes on if it is 0. So many bytes
+   of its body are sent. */
+static int server_note(lua_State *L) {
+  struct baton_http_server *server = check_server(L, 1);
+  const lua_Integer status = luaL_checkinteger(L, 2), size = luaL_checkinteger(L, 3);
+  if (status >= 100 && status <= 999) baton_http_note_reply(server, (unsigned)status);
+  baton_http_add(BATON_HTTP_SENT, (uint64_t)size);
   return 0;
 }
 
@@ -106,7 +146,8 @@ static int server_stats(lua_State *L) {
 }
 
 const luaL_Reg baton_http_server_methods[] = {{"stop", server_stop}, {"count", server_count},
-    {"open", server_open}, {"stats", server_stats}, {NULL, NULL}};
+    {"open", server_open}, {"stats", server_stats}, {"enter", server_enter},
+    {"leave", server_leave}, {"note", server_note}, {NULL, NULL}};
 
 /* }====================================================== */
 
@@ -141,8 +182,7 @@ static void leave_exchange(struct baton_http_session *session) {
   if (session->exchange == NULL) return;
   session->exchange->session = NULL;
   session->exchange = NULL;
-  session->server->handlers--;
-  baton_http_add(BATON_HTTP_HANDLERS, (uint64_t)-1);
+  end_handler(session->server);
 }
 
 /* session:close(), and at the end of its scope */
@@ -260,15 +300,31 @@ static int session_next(lua_State *L) {
   exchange->session = session;
   session->exchange = exchange;
   session->has_begun = 1;
-  server->requests++;
-  server->handlers++;
-  baton_http_add(BATON_HTTP_HANDLERS, 1);
-  lua_pushboolean(L, server->max_handlers > 0 && server->handlers > server->max_handlers);
+  lua_pushboolean(L, begin_handler(server));
   return 2;
+}
+
+/* session:has_preface(): whether the client begins with HTTP/2. Waits for as many bytes as tell. */
+static int session_has_preface(lua_State *L) {
+  static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  struct baton_http_session *session = baton_http_check_session(L, 1);
+  const uint64_t deadline = baton_http_deadline_in(session->server->header_timeout);
+  int is_known = 0, is_preface = 0;
+  while (!is_known) {
+    size_t size;
+    const char *data = baton_net_view(session->connection, &size);
+    const size_t known = size < sizeof preface - 1 ? size : sizeof preface - 1;
+    const int is_other = known > 0 && memcmp(data, preface, known) != 0;
+    is_preface = !is_other && known == sizeof preface - 1;
+    is_known = is_other || is_preface ||
+        baton_net_fill(L, session->connection, size + 1, deadline) != BATON_NET_DONE;
+  }
+  lua_pushboolean(L, is_preface);
+  return 1;
 }
 
 /* }====================================================== */
 
 const luaL_Reg baton_http_session_methods[] = {{"next", session_next}, {"close", session_close},
     {"refuse", baton_http_refuse}, {"linger", session_linger}, {"is_idle", session_is_idle},
-    {NULL, NULL}};
+    {"has_preface", session_has_preface}, {NULL, NULL}};

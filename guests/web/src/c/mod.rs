@@ -1,5 +1,6 @@
 //! The functions that the half in C calls. `c/web.h` declares them.
 
+pub(crate) mod http2;
 pub(crate) mod tls;
 pub(crate) mod websocket;
 

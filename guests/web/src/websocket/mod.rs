@@ -1,8 +1,7 @@
 //! WebSocket (RFC 6455) by tungstenite, over bytes that others read and write. The upgrade from
 //! HTTP is in Lua, but for the proof that the server has understood it.
 
-mod wire;
-
+use crate::wire::Wire;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ring::digest;
@@ -11,7 +10,6 @@ use tungstenite::error::{CapacityError, Error, ProtocolError};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Bytes, Message, Utf8Bytes};
-use wire::Wire;
 
 /// Bytes of a socket's buffer, which an idle one keeps.
 const BUFFER: usize = 4 << 10;

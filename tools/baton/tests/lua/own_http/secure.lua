@@ -87,4 +87,24 @@ function case.certificates_that_cannot_be_read_are_told_at_once()
   check.raises("option 'tls': table of options", http.serve, "127.0.0.1:0", print, { tls = true })
 end
 
+function case.a_client_chooses_the_version()
+  local ask = function(server, alpn)
+    local options = { name = "localhost", ca = file "ca.pem", alpn = alpn }
+    local conn <close> = assert(web.tls(plain(server), options))
+    local chosen = web.facts(conn).alpn
+    conn:write(chosen == "h2" and "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0" or GET)
+    return chosen, conn:read(4):sub(4)
+  end
+  local server <close> = serve {}
+  local both = { "h2", "http/1.1" }
+  check.results("both", { "h2", "\4" }, ask(server, both))
+  check.results("the old one", { "http/1.1", "P" }, ask(server, { "http/1.1" }))
+  check.results("none", { nil, "P", n = 2 }, ask(server, nil))
+  local without <close> = serve { http2 = false }
+  check.results("not offered", { nil, "P", n = 2 }, ask(without, both))
+  local tls = web.context { cert = OURS.cert, key = OURS.key, alpn = both }
+  local context <close> = serve { tls = tls }
+  check.results("of a context", { "h2", "\4" }, ask(context, both))
+end
+
 check.run(case)

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 /// What has come and is not read; what is written and not sent.
 #[derive(Debug, Default)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     input: Vec<u8>,
     /// How many bytes of the input have been read.
     read: usize,
@@ -29,20 +29,25 @@ fn clear(buffer: &mut Vec<u8>) {
 
 impl Wire {
     /// Takes bytes that have come. An empty slice: no more come.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.has_ended |= bytes.is_empty();
         self.input.drain(..self.read);
         self.read = 0;
         self.input.extend_from_slice(bytes);
     }
 
+    /// How many bytes have come and are not read.
+    pub(crate) fn unread(&self) -> usize {
+        self.input.len() - self.read
+    }
+
     /// How many bytes are not sent.
-    pub(super) fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.output.len() + self.leaving.len() - self.sent
     }
 
     /// What is to be sent next. Empty: all has been sent.
-    pub(super) fn leaving(&mut self) -> &[u8] {
+    pub(crate) fn leaving(&mut self) -> &[u8] {
         if self.sent == self.leaving.len() {
             clear(&mut self.leaving);
             std::mem::swap(&mut self.leaving, &mut self.output);
@@ -52,7 +57,7 @@ impl Wire {
     }
 
     /// So many bytes of what `leaving` returned last have been sent.
-    pub(super) fn sent(&mut self, size: usize) {
+    pub(crate) fn sent(&mut self, size: usize) {
         self.sent += size.min(self.leaving.len() - self.sent);
     }
 }
