@@ -8,6 +8,7 @@
 //! | [`framing`] | where the body of a request ends, and whether the connection stays |
 //! | `target` | what a request is for: host, path and query |
 //! | [`chunked`] | chunked bodies, piece by piece |
+//! | [`files`] | files as replies: paths, types, conditions and ranges |
 //! | [`reply`] | the beginning of a reply's head: its status and date |
 //! | [`routes`] | which pattern of a program a path matches |
 //! | [`span`] | parts of a head, and the refusal of one |
@@ -20,6 +21,7 @@
 pub mod answer;
 mod c;
 pub mod chunked;
+pub mod files;
 pub mod framing;
 pub mod head;
 pub mod reply;

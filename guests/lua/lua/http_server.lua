@@ -447,6 +447,8 @@ local function part(name)
   return parts[name]
 end
 
+core.use_part = part
+
 -- The client.
 for _, name in ipairs { "request", "get", "post", "pool" } do
   http[name] = function(...) return part "http_client"[name](...) end
@@ -454,5 +456,18 @@ end
 
 -- A function that finds the handler of a request by its method and path.
 function http.router() return part "http_router"() end
+
+-- res:file(path, options): replies with a file.
+function methods:file(path, options) return part("http_files").send(self, path, options) end
+
+-- req:form(max), req:parts(options)
+function methods:form(max) return part("http_forms").read(self, max) end
+function methods:parts(options) return part "http_parts"(self, options) end
+
+-- req:cookie(name): a cookie of the request. res:cookie(name, value, options): one of the reply.
+function methods:cookie(name, ...)
+  if select("#", ...) == 0 then return part("http_forms").cookie(self, name) end
+  return part("http_forms").set_cookie(self, name, ...)
+end
 
 return http

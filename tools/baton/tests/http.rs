@@ -46,6 +46,26 @@ cases! {
         functions_around_handlers_are_called_in_their_order,
         a_mounted_router_answers_what_is_below_its_prefix,
         wrong_patterns_and_handlers_are_refused;
+    mod files from "own_http/files.lua":
+        a_file_has_its_type_its_length_and_what_tells_it_from_others,
+        a_client_that_has_the_file_gets_304_and_one_that_wants_a_range_gets_it,
+        a_directory_has_an_index_and_a_slash_at_its_end,
+        nothing_leads_out_of_the_directory,
+        where_the_system_cannot_confine_a_path_no_link_is_followed,
+        a_large_file_takes_no_memory_and_holds_nobody_up,
+        a_file_that_shrinks_cuts_the_reply_off,
+        a_handler_that_is_killed_or_a_client_that_goes_leaves_no_file_open,
+        misuse_of_files_is_refused;
+    mod forms from "own_http/forms.lua":
+        a_form_has_first_values_and_all_of_them,
+        a_form_is_bounded,
+        parts_are_found_wherever_chunks_end,
+        parts_that_nobody_reads_are_passed_over,
+        an_upload_takes_no_memory,
+        hostile_parts_are_refused,
+        a_part_is_bounded_and_ends_with_its_turn,
+        cookies_come_and_go,
+        no_cookie_adds_a_field_or_an_attribute;
     mod stopping from "own_http/stopping.lua":
         stopping_ends_idle_connections_and_waits_for_open_requests,
         stopping_kills_what_does_not_end_and_says_how_many,

@@ -8,11 +8,13 @@
 **   replies.c    replies are sent, at once or as a stream
 **   routes.c     the patterns of a router
 **   answers.c    replies that a client gets
+**   files.c      files that are sent as replies
 **   module.c     the module
 **
-** The server's loops are in ../../lua/http_server.lua, WebSockets in http_websocket.lua, the client
-** in http_client.lua. A session has one exchange at a time. An exchange that a program keeps after
-** its end has no session any more, and refuses what would use it.
+** The server's loops are in ../../lua/http_server.lua, files in http_files.lua, WebSockets in
+** http_websocket.lua, the client in http_client.lua. A session has one exchange at a time. An
+** exchange that a program keeps after its end has no session any more, and refuses what would use
+** it.
 */
 #ifndef BATON_HTTP_INSIDE_H
 #define BATON_HTTP_INSIDE_H
@@ -92,6 +94,7 @@ struct baton_http_exchange {
   enum baton_http_progress progress;
   uint16_t status;
   unsigned char is_chunked, has_no_body;
+  unsigned char is_file; /* it is sent by http_files.lua */
   uint64_t sent; /* bytes of the reply's body */
   struct baton_http_field fields[];
 };
@@ -141,7 +144,17 @@ int baton_http_drain(lua_State *L, struct baton_http_exchange *exchange);
 /* Reads for a moment what a client still sends: otherwise the system tells it that the connection
    was reset, and it may lose the reply. */
 void baton_http_linger(lua_State *L, struct baton_http_session *session);
+int baton_http_blame(lua_State *L);
 extern const luaL_Reg baton_http_body_methods[];
+
+/* files.c */
+/* Takes what was read of the file at `index`. It lies in the file. `unsent` becomes the bytes that
+   are to be sent, with these. */
+struct iovec baton_http_take_piece(lua_State *L, int index, uint64_t *unsent);
+int baton_http_open_file(lua_State *L);
+int baton_http_path_of_file(lua_State *L);
+int baton_http_kind_of_file(lua_State *L);
+void baton_http_open_files(lua_State *L);
 
 /* heads.c */
 /* The key of the fields that a program has set, in the table of an exchange. */
@@ -170,6 +183,9 @@ int baton_http_end_stream(lua_State *L);
 int baton_http_finish(lua_State *L);
 int baton_http_fail(lua_State *L);
 int baton_http_upgrade(lua_State *L);
+int baton_http_add_field(lua_State *L);
+int baton_http_begin_file(lua_State *L);
+int baton_http_go_on_with_file(lua_State *L);
 /* session:refuse(status): the reply to a request that no handler gets. */
 int baton_http_refuse(lua_State *L);
 

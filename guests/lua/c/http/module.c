@@ -27,7 +27,10 @@ int baton_http_open(lua_State *L) {
       {"session", baton_http_new_session}, {"finish", baton_http_finish},
       {"fail", baton_http_fail}, {"upgrade", baton_http_upgrade}, {"part", load_part},
       {"routes", baton_http_new_route_table}, {"decode", baton_http_decode_text},
-      {"answer", baton_http_read_answer}, {NULL, NULL}};
+      {"answer", baton_http_read_answer}, {"open", baton_http_open_file},
+      {"below", baton_http_path_of_file}, {"kind", baton_http_kind_of_file},
+      {"begin_file", baton_http_begin_file}, {"go_on", baton_http_go_on_with_file},
+      {"blame", baton_http_blame}, {"add", baton_http_add_field}, {NULL, NULL}};
   (void)baton_inline_caller(L);
   lua_settop(L, 0);
   lua_newtable(L);
@@ -46,6 +49,7 @@ int baton_http_open(lua_State *L) {
   lua_pop(L, 2);
   baton_http_open_routes(L);
   baton_http_open_answers(L);
+  baton_http_open_files(L);
   luaL_setfuncs(L, functions, 0);
   baton_lua_load_part(L, "http_server", "=baton.http");
   lua_pushvalue(L, 1);

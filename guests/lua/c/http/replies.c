@@ -111,6 +111,7 @@ static int exchange_close(lua_State *L) {
     return 1;
   }
   exchange->progress = BATON_HTTP_REPLIED;
+  if (exchange->is_file) session->ends = 1; /* something is missing */
   if (exchange->has_no_body || !exchange->is_chunked)
     return push_outcome(L, session, BATON_NET_DONE);
   return push_outcome(L, session, write_all(L, session, &part, 1));
@@ -174,20 +175,42 @@ int baton_http_fail(lua_State *L) {
   return exchange_send(L);
 }
 
-/* res:set(name, value): a field of the reply that is sent later; nil takes it away */
-static int exchange_set(lua_State *L) {
-  const struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
-  check_silent(L, exchange);
+/* Checks the arguments (exchange, name, value), and pushes the table with the fields that were set.
+   It is at 5. */
+static void push_set_fields(lua_State *L) {
+  check_silent(L, baton_http_check_open_exchange(L, 1));
   luaL_checkstring(L, 2);
   luaL_checkany(L, 3);
   lua_settop(L, 3);
   baton_http_push_table(L, 1);
-  if (lua_rawgetp(L, 4, &baton_http_reply_fields) != LUA_TTABLE) {
-    lua_pop(L, 1);
+  if (lua_rawgetp(L, 4, &baton_http_reply_fields) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, 4, &baton_http_reply_fields);
+}
+
+/* add(exchange, name, value): one more field of that name */
+int baton_http_add_field(lua_State *L) {
+  push_set_fields(L);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, 5) != LUA_TTABLE) {
     lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, 4, &baton_http_reply_fields);
+    lua_insert(L, 6);
+    if (lua_isnil(L, 7)) lua_pop(L, 1);
+    else lua_rawseti(L, 6, 1);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 6);
+    lua_rawset(L, 5);
   }
+  lua_pushvalue(L, 3);
+  lua_rawseti(L, 6, (lua_Integer)lua_rawlen(L, 6) + 1);
+  return 0;
+}
+
+/* res:set(name, value): a field of the reply that is sent later; nil takes it away */
+static int exchange_set(lua_State *L) {
+  push_set_fields(L);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, 3);
   lua_rawset(L, -3);
@@ -307,7 +330,7 @@ static int exchange_write(lua_State *L) {
   struct iovec parts[MOST_AT_ONCE + 2];
   enum baton_net_result result = BATON_NET_DONE;
   int i;
-  if (exchange->progress != BATON_HTTP_STREAMS)
+  if (exchange->progress != BATON_HTTP_STREAMS || exchange->is_file)
     luaL_error(L, "%s", exchange->progress == BATON_HTTP_SILENT
             ? "res:stream() comes before the first write"
             : "the stream was closed");
@@ -331,6 +354,60 @@ static int exchange_write(lua_State *L) {
         baton_http_deadline_in(session->server->body_timeout));
   }
   return push_outcome(L, session, result);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Files
+** ======================================================= */
+
+/* Sends what was read of the file at 2, after `parts[0]` if that is there. */
+static int send_piece(lua_State *L, struct baton_http_exchange *exchange, struct iovec *parts,
+    struct iovec piece, uint64_t unsent) {
+  struct baton_http_session *session = exchange->session;
+  enum baton_net_result result;
+  parts[1] = piece;
+  exchange->sent += piece.iov_len;
+  baton_http_add(BATON_HTTP_SENT, piece.iov_len);
+  result = parts[0].iov_len > 0 ? write_all(L, session, parts, piece.iov_len > 0 ? 2 : 1)
+                                : write_all(L, session, parts + 1, 1);
+  if (result == BATON_NET_DONE && unsent == piece.iov_len)
+    exchange->progress = BATON_HTTP_REPLIED;
+  return push_outcome(L, session, result);
+}
+
+/* begin_file(exchange, file, status, fields): sends the head, and what was read of the file */
+int baton_http_begin_file(lua_State *L) {
+  struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  struct baton_http_reply reply;
+  struct iovec parts[2], piece;
+  char room[BATON_HTTP_ROOM];
+  uint64_t unsent;
+  check_silent(L, exchange);
+  lua_settop(L, 4);
+  reply = begin(exchange, (unsigned)luaL_checkinteger(L, 3), 0);
+  piece = baton_http_take_piece(L, 2, &unsent);
+  reply.length = unsent;
+  read_fields(L, 4, &reply);
+  parts[0] = baton_http_write_head(L, &reply, room);
+  note(exchange, &reply);
+  exchange->is_file = 1;
+  exchange->progress = BATON_HTTP_STREAMS;
+  return send_piece(L, exchange, parts, piece, exchange->is_head ? piece.iov_len : unsent);
+}
+
+/* go_on(exchange, file): sends what was read since. Without a file, the reply is cut off. */
+int baton_http_go_on_with_file(lua_State *L) {
+  struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  struct iovec parts[2] = {{NULL, 0}, {NULL, 0}}, piece;
+  uint64_t unsent;
+  if (lua_isnoneornil(L, 2)) {
+    exchange->session->ends = 1;
+    return 0;
+  }
+  piece = baton_http_take_piece(L, 2, &unsent);
+  return send_piece(L, exchange, parts, piece, unsent);
 }
 
 /* }====================================================== */

@@ -70,13 +70,14 @@ static int routes_collect(lua_State *L) {
   return 0;
 }
 
-/* decode(text): with `%41` as the letter */
+/* decode(text, is_form): with `%41` as the letter, and a plus as a space in a form */
 int baton_http_decode_text(lua_State *L) {
   size_t size;
   const char *text = luaL_checklstring(L, 1, &size);
+  const bool is_form = lua_toboolean(L, 2);
   luaL_Buffer decoded;
   char *out = luaL_buffinitsize(L, &decoded, size);
-  luaL_pushresultsize(&decoded, baton_http_decode(text, size, false, out));
+  luaL_pushresultsize(&decoded, baton_http_decode(text, size, is_form, out));
   return 1;
 }
 

@@ -68,6 +68,7 @@ enum {
   BATON_SEALED_HTTP_EXCHANGE,
   BATON_SEALED_HTTP_ROUTES,
   BATON_SEALED_HTTP_ANSWER,
+  BATON_SEALED_HTTP_FILE,
   BATON_SEALS
 };
 /* The seal at the beginning of each object of that kind. */
