@@ -2,6 +2,7 @@
 
 use crate::answer::{self, Answer};
 use crate::chunked::{Decoder, Piece};
+use crate::encoding::{self, Packer, Step};
 use crate::files::conditions::{self, Asked, Chosen, File};
 use crate::files::{kinds, paths};
 use crate::head::{self, Head, Missing};
@@ -314,4 +315,68 @@ unsafe extern "C" fn baton_http_choose(
 #[unsafe(no_mangle)]
 extern "C" fn baton_http_write_date(seconds: u64, out: &mut [u8; reply::DATE]) {
     *out = reply::other_date(seconds);
+}
+
+/// See [`encoding::takes_gzip`].
+///
+/// # Safety
+/// `accepted` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_takes_gzip(accepted: *const u8, size: usize) -> bool {
+    // SAFETY: the caller's condition.
+    encoding::takes_gzip(unsafe { bytes(accepted, size) })
+}
+
+/// See [`encoding::is_text`].
+///
+/// # Safety
+/// `kind` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_is_text(kind: *const u8, size: usize) -> bool {
+    // SAFETY: the caller's condition.
+    encoding::is_text(unsafe { bytes(kind, size) })
+}
+
+/// A new [`Packer`], which [`baton_http_free_packer`] frees.
+#[unsafe(no_mangle)]
+extern "C" fn baton_http_new_packer() -> *mut Packer {
+    Box::into_raw(Box::default())
+}
+
+/// Frees a packer.
+///
+/// # Safety
+/// `packer` is of [`baton_http_new_packer`], and is not used again.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_free_packer(packer: *mut Packer) {
+    // SAFETY: the caller's condition.
+    drop(unsafe { Box::from_raw(packer) });
+}
+
+/// See [`Packer::pack`]. `step`: 0 goes on, 1 flushes, else ends. The result is the packer's, until
+/// its next use.
+///
+/// # Safety
+/// `data` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_pack(
+    packer: &mut Packer,
+    data: *const u8,
+    size: usize,
+    step: u32,
+    packed_size: &mut usize,
+) -> *const u8 {
+    let step = match step {
+        0 => Step::Goes,
+        1 => Step::Flushes,
+        _ => Step::Ends,
+    };
+    // SAFETY: the caller's condition.
+    let packed = packer.pack(unsafe { bytes(data, size) }, step);
+    *packed_size = packed.len();
+    packed.as_ptr()
 }

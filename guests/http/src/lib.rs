@@ -8,6 +8,7 @@
 //! | [`framing`] | where the body of a request ends, and whether the connection stays |
 //! | `target` | what a request is for: host, path and query |
 //! | [`chunked`] | chunked bodies, piece by piece |
+//! | [`encoding`] | bodies in gzip |
 //! | [`files`] | files as replies: paths, types, conditions and ranges |
 //! | [`reply`] | the beginning of a reply's head: its status and date |
 //! | [`routes`] | which pattern of a program a path matches |
@@ -21,6 +22,7 @@
 pub mod answer;
 mod c;
 pub mod chunked;
+pub mod encoding;
 pub mod files;
 pub mod framing;
 pub mod head;

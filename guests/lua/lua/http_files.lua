@@ -2,6 +2,7 @@
 -- part is in C (c/http/files.c).
 local core = ...
 local progress = core.methods.progress
+local LEAST_PACKED = 1024 -- bytes
 local files = {}
 
 -- Options
@@ -78,6 +79,30 @@ local function transfer(request, file, status, fields)
   return is_sent, why
 end
 
+-- The same in gzip, as a stream: its length is not known.
+local function transfer_packed(request, file, fields)
+  local packing, has_body = core.use_part "http_packing", request.method ~= "HEAD"
+  local count, why = 0, nil
+  if has_body then
+    count, why = file:read()
+    if not count then return nil, why end
+  end
+  local is_sent
+  is_sent, why = packing.begin(request, 200, fields, has_body)
+  while is_sent and count > 0 do
+    is_sent, why = packing.write(request, file:text())
+    if is_sent then
+      count, why = file:read()
+      if not count then
+        core.go_on(request)
+        return nil, why
+      end
+    end
+  end
+  if not is_sent then return nil, why end
+  return request:close()
+end
+
 -- Replies with an open file, or with the part of it that the client wants.
 local function reply(request, file, path, options)
   local method = request.method
@@ -101,7 +126,6 @@ local function reply(request, file, path, options)
   local etag, date = file:marks()
   local fields = { ["ETag"] = etag, ["Last-Modified"] = date, ["Accept-Ranges"] = "bytes" }
   if options.max_age then fields["Cache-Control"] = "max-age=" .. options.max_age end
-  if status == 304 then return request:send(304, nil, fields) end
   fields["Content-Type"] = options.type or core.kind(path)
   if options.download then
     local name = options.download == true and path:match "[^/]*$" or options.download
@@ -110,6 +134,15 @@ local function reply(request, file, path, options)
   if status == 206 then
     fields["Content-Range"] = ("bytes %d-%d/%d"):format(first, last, size)
   end
+  local is_packed = false
+  if size >= LEAST_PACKED and core.compresses(request) then
+    fields, is_packed = core.use_part("http_packing").prepare(request, status, fields)
+  end
+  if status == 304 then
+    fields["Content-Type"], fields["Content-Disposition"] = nil, nil
+    return request:send(304, nil, fields)
+  end
+  if is_packed then return transfer_packed(request, file, fields) end
   return transfer(request, file, status, fields)
 end
 

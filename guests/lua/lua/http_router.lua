@@ -1,4 +1,4 @@
--- http.router(): which handler a request gets. The patterns are in C (c/http/routes.c).
+-- http.router(): which handler a request gets. The patterns are in C (c/http/crate.c).
 local core = ...
 local decode = core.decode
 

@@ -46,6 +46,7 @@ local OPTIONS = {
   max_handlers = { is_count, "positive integer" },
   on_error = { is_callable, "function" },
   access_log = { is_log, "function, file or true" },
+  compress = { function(value) return type(value) == "boolean" end, "boolean" },
   reuseport = { function(value) return type(value) == "boolean" end, "boolean" },
   name = { function(value) return type(value) == "string" end, "string", "http" },
   tls = { function(value) return type(value) == "table" end, "table of options or TLS context" },
@@ -317,6 +318,7 @@ function http.serve(address, handler, given)
     error(("http.serve: router or function as handler expected, got %s"):format(type(handler)), 2)
   end
   local options = check_options(given)
+  if options.compress then core.pack_with(core.use_part "http_packing") end
   local web, tls = read_tls(options.tls)
   if not web then return nil, tls end
   local listener, why = address, nil

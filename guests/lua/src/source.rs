@@ -16,6 +16,7 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
         b"http_client" => include_str!("../lua/http_client.lua"),
         b"http_files" => include_str!("../lua/http_files.lua"),
         b"http_forms" => include_str!("../lua/http_forms.lua"),
+        b"http_packing" => include_str!("../lua/http_packing.lua"),
         b"http_parts" => include_str!("../lua/http_parts.lua"),
         b"http_pool" => include_str!("../lua/http_pool.lua"),
         b"http_router" => include_str!("../lua/http_router.lua"),

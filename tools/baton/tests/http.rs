@@ -66,6 +66,15 @@ cases! {
         a_part_is_bounded_and_ends_with_its_turn,
         cookies_come_and_go,
         no_cookie_adds_a_field_or_an_attribute;
+    mod packing from "own_http/packing.lua":
+        a_text_of_some_length_is_packed_if_the_client_takes_it,
+        what_is_packed_already_or_no_text_is_left_alone,
+        a_packed_reply_is_another_one_for_caches,
+        a_stream_is_packed_and_sent_as_it_is_written,
+        several_processes_may_write_one_packed_stream,
+        files_are_packed_and_their_ranges_are_not,
+        a_packed_file_that_shrinks_is_cut_off,
+        packing_holds_nobody_up;
     mod stopping from "own_http/stopping.lua":
         stopping_ends_idle_connections_and_waits_for_open_requests,
         stopping_kills_what_does_not_end_and_says_how_many,

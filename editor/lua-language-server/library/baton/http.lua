@@ -50,6 +50,7 @@ local http = {}
 ---@field max_handlers? integer requests that may be handled at once; others get 503
 ---@field on_error? fun(message: string, req: baton.http.Request) called with the traceback of a handler that fails; it is written on stderr otherwise
 ---@field access_log? true | file* | fun(req: baton.http.Request, figures: baton.http.Figures) true: lines of `baton.log`, which never wait for a slow reader; a file: lines of the combined format; or a function that is called after each request
+---@field compress? boolean texts of 1 KiB and more go in gzip to clients that take it; default false
 ---@field reuseport? boolean several servers may have the port, and share its connections
 ---@field name? string of the processes; default "http"
 ---@field tls? baton.web.TlsOptions | baton.web.Context the server speaks TLS; `header_timeout` is also the time for a handshake
@@ -79,6 +80,13 @@ local http = {}
 ---Each connection is a daemon with the caller's priority and `decay = true`: a handler that
 ---computes for longer than a slice runs a level below until it waits, and the others run before it.
 ---The process that accepts connections is a level above.
+---
+---With `compress`, replies whose Content-Type is a text, JSON or XML are sent in gzip if the
+---client's `Accept-Encoding` prefers it. Streams are, too, and what is written reaches the client at
+---once. The fields Content-Encoding and Vary are added, and an ETag becomes a weak one. Left alone
+---are events, ranges, bodies that have a Content-Encoding, and replies with `no-transform` in
+---Cache-Control. Do not compress pages that have both a secret and what a client has sent: the size
+---tells about the secret.
 ---
 ---With the option `tls`, the files of certificates are read before the call returns, and it returns
 ---nil and why if they cannot be used. `tls:reload()` of a `baton.web.context` reads them again.

@@ -56,6 +56,15 @@ struct baton_http_piece {
 struct baton_http_piece baton_http_next_piece(
     struct baton_http_decoder *decoder, const char *data, size_t size);
 
+/* encoding.rs */
+struct baton_http_packer;
+bool baton_http_takes_gzip(const char *accepted, size_t size);
+bool baton_http_is_text(const char *kind, size_t size);
+struct baton_http_packer *baton_http_new_packer(void);
+void baton_http_free_packer(struct baton_http_packer *packer);
+const char *baton_http_pack(struct baton_http_packer *packer, const char *data, size_t size,
+    uint32_t step, size_t *packed_size);
+
 /* files: paths.rs, kinds.rs, conditions.rs */
 #define BATON_HTTP_MOST_PATH 4096
 struct baton_http_named {

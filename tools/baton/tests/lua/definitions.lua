@@ -311,7 +311,7 @@ if arg[2] == "http" then
   local options = {
     header_timeout = 9, body_timeout = 9, idle_timeout = 9, handler_timeout = 9,
     max_header = 999, max_body = 9, max_connections = 9, max_handlers = 9,
-    on_error = print, reuseport = true, name = "trial",
+    on_error = print, compress = true, reuseport = true, name = "trial",
   }
   local request, events, figures
   options.access_log = function(_, given) figures = given end
