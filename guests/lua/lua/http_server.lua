@@ -49,6 +49,7 @@ local OPTIONS = {
   compress = { function(value) return type(value) == "boolean" end, "boolean" },
   reuseport = { function(value) return type(value) == "boolean" end, "boolean" },
   name = { function(value) return type(value) == "string" end, "string", "http" },
+  vms = { is_count, "positive integer" },
   tls = { function(value) return type(value) == "table" end, "table of options or TLS context" },
 }
 
@@ -314,10 +315,14 @@ end
 
 -- http.serve(address or listener, handler, options)
 function http.serve(address, handler, given)
+  local options = check_options(given)
+  if options.vms then
+    local servers, why = core.use_part "http_vms"(address, handler, given, options)
+    return servers, why
+  end
   if not is_callable(handler) then
     error(("http.serve: router or function as handler expected, got %s"):format(type(handler)), 2)
   end
-  local options = check_options(given)
   if options.compress then core.pack_with(core.use_part "http_packing") end
   local web, tls = read_tls(options.tls)
   if not web then return nil, tls end

@@ -21,6 +21,7 @@ unsafe extern "C" fn baton_lua_source(name: *const c_char, size: *mut usize) -> 
         b"http_pool" => include_str!("../lua/http_pool.lua"),
         b"http_router" => include_str!("../lua/http_router.lua"),
         b"http_server" => include_str!("../lua/http_server.lua"),
+        b"http_vms" => include_str!("../lua/http_vms.lua"),
         b"http_websocket" => include_str!("../lua/http_websocket.lua"),
         b"inspect" => include_str!("../lua/inspect.lua"),
         b"later" => include_str!("../lua/later.lua"),

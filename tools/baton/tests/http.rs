@@ -75,6 +75,13 @@ cases! {
         files_are_packed_and_their_ranges_are_not,
         a_packed_file_that_shrinks_is_cut_off,
         packing_holds_nobody_up;
+    mod vms from "own_http/vms.lua":
+        each_vm_answers_and_figures_are_sums,
+        one_socket_serves_all_vms,
+        limits_count_in_each_vm,
+        stopping_waits_for_requests_in_all_vms_and_kills_the_rest,
+        a_vm_that_dies_leaves_the_others_serving,
+        what_cannot_be_served_by_vms_is_told;
     mod stopping from "own_http/stopping.lua":
         stopping_ends_idle_connections_and_waits_for_open_requests,
         stopping_kills_what_does_not_end_and_says_how_many,

@@ -50,9 +50,10 @@ local http = {}
 ---@field max_handlers? integer requests that may be handled at once; others get 503
 ---@field on_error? fun(message: string, req: baton.http.Request) called with the traceback of a handler that fails; it is written on stderr otherwise
 ---@field access_log? true | file* | fun(req: baton.http.Request, figures: baton.http.Figures) true: lines of `baton.log`, which never wait for a slow reader; a file: lines of the combined format; or a function that is called after each request
----@field compress? boolean texts of 1 KiB and more go in gzip to clients that take it; default false
+---@field compress? boolean texts of 1 KiB and more go in gzip to clients that take it
 ---@field reuseport? boolean several servers may have the port, and share its connections
 ---@field name? string of the processes; default "http"
+---@field vms? integer as many VMs serve the address, each with the limits of these options; `handler` is the name of a module then
 ---@field tls? baton.web.TlsOptions | baton.web.Context the server speaks TLS; `header_timeout` is also the time for a handshake
 
 ---What a function for the access log gets.
@@ -82,16 +83,21 @@ local http = {}
 ---The process that accepts connections is a level above.
 ---
 ---With `compress`, replies whose Content-Type is a text, JSON or XML are sent in gzip if the
----client's `Accept-Encoding` prefers it. Streams are, too, and what is written reaches the client at
----once. The fields Content-Encoding and Vary are added, and an ETag becomes a weak one. Left alone
----are events, ranges, bodies that have a Content-Encoding, and replies with `no-transform` in
+---client's `Accept-Encoding` prefers it. Streams are, too, and what is written reaches the client
+---at once. The fields Content-Encoding and Vary are added, and an ETag becomes a weak one. Left
+---alone are events, ranges, bodies that have a Content-Encoding, and replies with `no-transform` in
 ---Cache-Control. Do not compress pages that have both a secret and what a client has sent: the size
 ---tells about the secret.
+---
+---With `vms`, so many VMs serve the address, each on a thread of its own. `handler` is the name of
+---a module, which each of them requires, and which returns a router or a function. Options are sent
+---to the VMs, so `tls` is a table then. If the module cannot be loaded, the call returns nil and
+---why. `server:stats()` adds up, and `server:stop()` stops all, and ends their VMs.
 ---
 ---With the option `tls`, the files of certificates are read before the call returns, and it returns
 ---nil and why if they cannot be used. `tls:reload()` of a `baton.web.context` reads them again.
 ---@param address string | baton.net.Listener
----@param handler baton.http.Router | fun(req: baton.http.Request, res: baton.http.Request): ...
+---@param handler baton.http.Router | string | fun(req: baton.http.Request, res: baton.http.Request): ...
 ---@param options? baton.http.ServeOptions
 ---@return baton.http.Server? server
 ---@return string? why

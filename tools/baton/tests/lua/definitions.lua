@@ -362,7 +362,8 @@ if arg[2] == "http" then
     CookieOptions = keys(cookie_options),
     FileOptions = keys(file_options),
     http = keys(http),
-    ServeOptions = keys(options, { tls = true }), -- tests/http_web.rs has the certificates for it
+    -- http.rs has a test of `vms`, and http_web.rs the certificates for `tls`
+    ServeOptions = keys(options, { tls = true, vms = true }),
     Figures = keys(figures),
     Stats = keys(server:stats()),
     Server = keys(plain_methods(server)),
