@@ -114,7 +114,10 @@ local function listen(address, count, limit)
     else
       listeners[i], why = net.listen(place, options)
     end
-    if not listeners[i] then return nil, why end
+    if not listeners[i] then
+      for made = type(address) == "userdata" and 2 or 1, i - 1 do listeners[made]:close() end
+      return nil, why
+    end
   end
   return listeners
 end
@@ -140,6 +143,18 @@ local function options_for_each(given)
   return options
 end
 
+-- Ends what a start has begun, unless it is done: the program gets nothing to stop.
+local function undoing(servers, listeners, address)
+  local function undo(guard)
+    if guard.is_done then return end
+    for _, worker in ipairs(servers.workers) do finish(worker) end
+    for i = #servers.workers + 1, #listeners do
+      if listeners[i] ~= address then pcall(listeners[i].close, listeners[i]) end -- or it has moved
+    end
+  end
+  return setmetatable({}, { __close = undo })
+end
+
 -- http.serve(address, module, options): the options are checked.
 return function(address, module, given, checked)
   if type(module) ~= "string" then
@@ -147,22 +162,22 @@ return function(address, module, given, checked)
       .. "expected, got %s"
     error(text:format(type(module)), 3)
   end
+  local options = options_for_each(given)
+  if core.is_simulated then -- each VM of a simulated run has a network of its own
+    return require("baton.http").serve(address, require(module), options)
+  end
   local listeners, why = listen(address, checked.vms, checked.max_connections)
   if not listeners then return nil, why end
   local servers = setmetatable({ workers = {}, text = listeners[1]:address() }, Servers)
-  local options = options_for_each(given)
+  local guard <close> = undoing(servers, listeners, address)
   for i, listener in ipairs(listeners) do
     servers.workers[i], why = start(i, listener, module, options)
-    if not servers.workers[i] then break end
+    if not servers.workers[i] then return nil, why end
   end
-  if not why then
-    for _, worker in ipairs(servers.workers) do
-      local news = news_of(worker, math.huge)
-      why = not news and "the VM has died" or news.why
-      if why then break end
-    end
+  for _, worker in ipairs(servers.workers) do
+    local news = news_of(worker, math.huge)
+    if not news or news.why then return nil, news and news.why or "the VM has died" end
   end
-  if not why then return servers end
-  for _, worker in ipairs(servers.workers) do finish(worker) end
-  return nil, why
+  guard.is_done = true
+  return servers
 end

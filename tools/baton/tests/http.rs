@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::cases;
+use harness::{baton, cases, check_case};
 
 cases! {
     mod requests from "own_http/requests.lua":
@@ -81,6 +81,8 @@ cases! {
         limits_count_in_each_vm,
         stopping_waits_for_requests_in_all_vms_and_kills_the_rest,
         a_vm_that_dies_leaves_the_others_serving,
+        a_simulated_run_has_one_server_in_its_own_vm,
+        a_start_that_is_killed_leaves_no_vm,
         what_cannot_be_served_by_vms_is_told;
     mod stopping from "own_http/stopping.lua":
         stopping_ends_idle_connections_and_waits_for_open_requests,
@@ -97,4 +99,16 @@ cases! {
         metrics_have_the_figures_of_all_servers;
     mod busy from "own_http/busy.lua":
         handlers_that_compute_hold_up_no_request;
+}
+
+#[test]
+fn several_vms_are_one_in_a_simulated_run() {
+    let (file, name) = (
+        "own_http/vms.lua",
+        "a_simulated_run_has_one_server_in_its_own_vm",
+    );
+    for seed in ["1", "2", "3"] {
+        let run = baton().arg("--simulate").arg(seed).script(file).arg(name);
+        check_case(file, name, &run.run());
+    }
 }

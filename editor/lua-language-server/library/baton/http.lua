@@ -92,7 +92,8 @@ local http = {}
 ---With `vms`, so many VMs serve the address, each on a thread of its own. `handler` is the name of
 ---a module, which each of them requires, and which returns a router or a function. Options are sent
 ---to the VMs, so `tls` is a table then. If the module cannot be loaded, the call returns nil and
----why. `server:stats()` adds up, and `server:stop()` stops all, and ends their VMs.
+---why. `server:stats()` adds up, and `server:stop()` stops all, and ends their VMs. In a simulated
+---run, the server is in the caller's VM alone.
 ---
 ---With the option `tls`, the files of certificates are read before the call returns, and it returns
 ---nil and why if they cannot be used. `tls:reload()` of a `baton.web.context` reads them again.

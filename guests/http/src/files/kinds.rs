@@ -1,5 +1,5 @@
-//! The type of a file by the ending of its name. The crate mime_guess has 1,400 endings, and would
-//! add three crates; a program gives other types itself.
+//! The type of a file by the ending of its name. The crate mime_guess knows many more endings, and
+//! would add three crates. A program gives other types itself.
 
 /// Endings and types. Texts are taken for UTF-8.
 const KINDS: &[(&str, &str)] = &[

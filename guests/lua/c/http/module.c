@@ -58,6 +58,8 @@ int baton_http_open(lua_State *L) {
   lua_newtable(L); /* methods that do not pack */
   luaL_setfuncs(L, baton_http_raw_methods, 0);
   lua_setfield(L, 1, "raw");
+  lua_pushboolean(L, baton_simulated);
+  lua_setfield(L, 1, "is_simulated");
   baton_lua_load_part(L, "http_server", "=baton.http");
   lua_pushvalue(L, 1);
   baton_lua_run_part(L, 1, 1);

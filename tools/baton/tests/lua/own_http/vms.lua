@@ -121,6 +121,20 @@ function case.a_vm_that_dies_leaves_the_others_serving()
   check.equal(server:stop(), 0)
 end
 
+function case.a_simulated_run_has_one_server_in_its_own_vm() -- a test of http.rs simulates it
+  local server <close> = assert(http.serve("127.0.0.1:0", module_of(HANDLER), { vms = 2 }))
+  check.equal(select(2, get(server, "/vm")), 200)
+  check.equal(server:stats().requests, 1)
+  check.equal(server:stop(), 0)
+end
+
+function case.a_start_that_is_killed_leaves_no_vm()
+  local slow = module_of 'require("baton.process").sleep(3600)'
+  local why = select(2, process.timeout(0.3, http.serve, "127.0.0.1:0", slow, { vms = 2 }))
+  check.equal(why, "timeout")
+  check.eventually("its VMs have ended", function() return #vm.list() == 1 end)
+end
+
 function case.what_cannot_be_served_by_vms_is_told()
   local function refused(why, ...)
     local server, said = http.serve("127.0.0.1:0", ...)
@@ -135,6 +149,8 @@ function case.what_cannot_be_served_by_vms_is_told()
   wrong("name of a module that returns the handler expected, got function", print, { vms = 2 })
   wrong("option 'vms': positive integer expected, got 0", "x", { vms = 0 })
   wrong("router or function as handler expected, got string", "x")
+  wrong("send", module_of(HANDLER), { vms = 2, access_log = io.stderr })
+  check.equal(#vm.list(), 1)
   local taken <close> = assert(net.listen "127.0.0.1:0")
   local server, why = http.serve(taken:address(), module_of(HANDLER), { vms = 2 })
   check.equal(server, nil)
