@@ -2,6 +2,9 @@
 
 use crate::answer::{self, Answer};
 use crate::chunked::{Decoder, Piece};
+use crate::encoding::{self, Packer, Step};
+use crate::files::conditions::{self, Asked, Chosen, File};
+use crate::files::{kinds, paths};
 use crate::head::{self, Head, Missing};
 use crate::routes::{Route, Routes};
 use crate::{reply, text};
@@ -217,4 +220,163 @@ unsafe extern "C" fn baton_http_find_route(
         }
         None => false,
     }
+}
+
+/// See [`paths::below`].
+///
+/// # Safety
+/// `path` has `size` bytes; `out` has [`paths::MOST_PATH`] bytes, which are the caller's.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_path_below(
+    path: *const u8,
+    size: usize,
+    is_encoded: bool,
+    has_hidden: bool,
+    out: *mut u8,
+    named: &mut NamedPath,
+) -> bool {
+    // SAFETY: the caller's condition.
+    let path = unsafe { bytes(path, size) };
+    // SAFETY: the caller's condition.
+    let out = unsafe { slice::from_raw_parts_mut(out, paths::MOST_PATH) };
+    let Some(found) = paths::below(path, is_encoded, has_hidden, out) else {
+        return false;
+    };
+    *named = NamedPath {
+        size: found.size,
+        is_directory: found.is_directory,
+    };
+    true
+}
+
+/// What [`paths::below`] has found.
+#[repr(C)]
+struct NamedPath {
+    size: usize,
+    is_directory: bool,
+}
+
+/// See [`kinds::of`]. There is no zero byte at its end.
+///
+/// # Safety
+/// `path` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_kind_of(
+    path: *const u8,
+    size: usize,
+    length: &mut usize,
+) -> *const u8 {
+    // SAFETY: the caller's condition.
+    let kind = kinds::of(unsafe { bytes(path, size) });
+    *length = kind.len();
+    kind.as_ptr()
+}
+
+/// Bytes of the caller's.
+#[repr(C)]
+struct Bytes {
+    data: *const u8,
+    size: usize,
+}
+
+/// See [`conditions::choose`]. `asked`: If-None-Match, If-Modified-Since, Range, If-Range.
+///
+/// # Safety
+/// All bytes are the caller's.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_choose(
+    asked: &[Bytes; 4],
+    etag: &Bytes,
+    modified: u64,
+    size: u64,
+) -> Chosen {
+    // SAFETY: the caller's condition.
+    let read = |it: &Bytes| unsafe { bytes(it.data, it.size) };
+    let [none_match, modified_since, range, if_range] = asked.each_ref().map(read);
+    conditions::choose(
+        &Asked {
+            if_none_match: none_match,
+            if_modified_since: modified_since,
+            range,
+            if_range,
+        },
+        &File {
+            etag: read(etag),
+            modified,
+            size,
+        },
+    )
+}
+
+/// Writes a second since 1970 as HTTP does.
+#[unsafe(no_mangle)]
+extern "C" fn baton_http_write_date(seconds: u64, out: &mut [u8; reply::DATE]) {
+    *out = reply::other_date(seconds);
+}
+
+/// See [`encoding::takes_gzip`].
+///
+/// # Safety
+/// `accepted` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_takes_gzip(accepted: *const u8, size: usize) -> bool {
+    // SAFETY: the caller's condition.
+    encoding::takes_gzip(unsafe { bytes(accepted, size) })
+}
+
+/// See [`encoding::is_text`].
+///
+/// # Safety
+/// `kind` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_is_text(kind: *const u8, size: usize) -> bool {
+    // SAFETY: the caller's condition.
+    encoding::is_text(unsafe { bytes(kind, size) })
+}
+
+/// A new [`Packer`], which [`baton_http_free_packer`] frees.
+#[unsafe(no_mangle)]
+extern "C" fn baton_http_new_packer() -> *mut Packer {
+    Box::into_raw(Box::default())
+}
+
+/// Frees a packer.
+///
+/// # Safety
+/// `packer` is of [`baton_http_new_packer`], and is not used again.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_free_packer(packer: *mut Packer) {
+    // SAFETY: the caller's condition.
+    drop(unsafe { Box::from_raw(packer) });
+}
+
+/// See [`Packer::pack`]. `step`: 0 goes on, 1 flushes, else ends. The result is the packer's, until
+/// its next use.
+///
+/// # Safety
+/// `data` has `size` bytes.
+// SAFETY: the only definition of this symbol, with the signature of protocol.h.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn baton_http_pack(
+    packer: &mut Packer,
+    data: *const u8,
+    size: usize,
+    step: u32,
+    packed_size: &mut usize,
+) -> *const u8 {
+    let step = match step {
+        0 => Step::Goes,
+        1 => Step::Flushes,
+        _ => Step::Ends,
+    };
+    // SAFETY: the caller's condition.
+    let packed = packer.pack(unsafe { bytes(data, size) }, step);
+    *packed_size = packed.len();
+    packed.as_ptr()
 }

@@ -8,6 +8,8 @@
 //! | [`framing`] | where the body of a request ends, and whether the connection stays |
 //! | `target` | what a request is for: host, path and query |
 //! | [`chunked`] | chunked bodies, piece by piece |
+//! | [`encoding`] | bodies in gzip |
+//! | [`files`] | files as replies: paths, types, conditions and ranges |
 //! | [`reply`] | the beginning of a reply's head: its status and date |
 //! | [`routes`] | which pattern of a program a path matches |
 //! | [`span`] | parts of a head, and the refusal of one |
@@ -20,6 +22,8 @@
 pub mod answer;
 mod c;
 pub mod chunked;
+pub mod encoding;
+pub mod files;
 pub mod framing;
 pub mod head;
 pub mod reply;

@@ -69,7 +69,7 @@ pub fn reason(status: u16) -> &'static str {
 }
 
 /// A date as HTTP writes it: "Sun, 06 Nov 1994 08:49:37 GMT".
-const DATE: usize = 29;
+pub const DATE: usize = 29;
 
 thread_local! {
     /// The last date that this thread has written, and its second.
@@ -83,12 +83,19 @@ pub fn date(seconds: u64) -> [u8; DATE] {
     if of == seconds {
         return date;
     }
+    let date = other_date(seconds);
+    LAST.set((seconds, date));
+    date
+}
+
+/// The same, of a second that is seldom asked for.
+#[must_use]
+pub fn other_date(seconds: u64) -> [u8; DATE] {
     // Four digits have room for the years up to 9999.
     let time = UNIX_EPOCH + Duration::from_secs(seconds.min(253_402_300_799));
     let mut date = [b' '; DATE];
     let text = httpdate::fmt_http_date(time);
     date.copy_from_slice(&text.as_bytes()[..DATE]);
-    LAST.set((seconds, date));
     date
 }
 

@@ -5,10 +5,12 @@
 #ifndef BATON_SYSTEM_H
 #define BATON_SYSTEM_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if defined(__GLIBC__)
@@ -16,6 +18,10 @@
 #endif
 #if defined(__linux__)
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#endif
+#if defined(__linux__) && defined(SYS_openat2)
+#include <linux/openat2.h>
 #endif
 
 /* Gives free memory back to the system, where malloc would keep it. */
@@ -88,6 +94,37 @@ static inline int baton_open_signal(int ends[2]) {
 static inline void baton_close_signal(const int ends[2]) {
   if (ends[0] >= 0) close(ends[0]);
   if (ends[1] >= 0 && ends[1] != ends[0]) close(ends[1]);
+}
+
+/* }====================================================== */
+
+/* {======================================================
+** Files
+** ======================================================= */
+
+/* Opens a path that never leaves the directory, whatever symbolic links are on it. Returns the
+   descriptor, or -1: ENOSYS if this system cannot do that in one step, EXDEV if the path leads
+   out. */
+static inline int baton_open_beneath(int directory, const char *path, int flags) {
+#if defined(__linux__) && defined(SYS_openat2)
+  struct open_how how = {.flags = (unsigned)flags,
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+  return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+#else
+  (void)directory;
+  (void)path;
+  (void)flags;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
+static inline struct timespec baton_modified(const struct stat *status) {
+#if defined(__APPLE__)
+  return status->st_mtimespec;
+#else
+  return status->st_mtim;
+#endif
 }
 
 /* }====================================================== */

@@ -1,4 +1,4 @@
--- http.router(): which handler a request gets. The patterns are in C (c/http/routes.c).
+-- http.router(): which handler a request gets. The patterns are in C (c/http/crate.c).
 local core = ...
 local decode = core.decode
 
@@ -92,6 +92,21 @@ function Router:mount(prefix, other)
   return self
 end
 
+-- Serves the files below a directory.
+function Router:static(prefix, directory, options)
+  if type(prefix) ~= "string" or prefix:find "/%*" then
+    error("router:static: prefix such as '/assets' expected, without '*'", 2)
+  end
+  local serve, redirect = core.use_part("http_files").static(directory, options, 3)
+  prefix = prefix:gsub("/$", "")
+  for _, pattern in ipairs { prefix .. "/", prefix .. "/*rest_of_path" } do
+    add(self, "router:static", "GET", pattern, serve)
+    self.by_pattern[pattern].serve = serve
+  end
+  if prefix ~= "" and redirect then add(self, "router:static", "GET", prefix, redirect) end
+  return self
+end
+
 -- Answering
 -- -------------------------------------------------------------------------------------------------
 
@@ -127,6 +142,10 @@ local function answer(router, request, path)
   local methods, method = entry.methods, request.method
   local handler = methods[method] or method == "HEAD" and methods.GET or methods.any
   if not handler then return refuse(request, methods) end
+  if handler == entry.serve then
+    params.rest_of_path = nil
+    return handler(request, names[#names] == "rest_of_path" and "/" .. found[#names + 1] or "/")
+  end
   return handler(request, request)
 end
 

@@ -52,8 +52,10 @@ local OPTIONS = {
   http2 = { function(value) return type(value) == "boolean" end, "boolean" },
   on_error = { is_callable, "function" },
   access_log = { is_log, "function, file or true" },
+  compress = { function(value) return type(value) == "boolean" end, "boolean" },
   reuseport = { function(value) return type(value) == "boolean" end, "boolean" },
   name = { function(value) return type(value) == "string" end, "string", "http" },
+  vms = { is_count, "positive integer" },
   tls = { function(value) return type(value) == "table" end, "table of options or TLS context" },
 }
 
@@ -345,10 +347,15 @@ end
 
 -- http.serve(address or listener, handler, options)
 function http.serve(address, handler, given)
+  local options = check_options(given)
+  if options.vms then
+    local servers, why = core.use_part "http_vms"(address, handler, given, options)
+    return servers, why
+  end
   if not is_callable(handler) then
     error(("http.serve: router or function as handler expected, got %s"):format(type(handler)), 2)
   end
-  local options = check_options(given)
+  if options.compress then core.pack_with(core.use_part "http_packing") end
   local web, tls = read_tls(options)
   if not web then return nil, tls end
   local listener, why = address, nil
@@ -485,6 +492,8 @@ local function part(name)
   return parts[name]
 end
 
+core.use_part = part
+
 -- The client.
 for _, name in ipairs { "request", "get", "post", "pool" } do
   http[name] = function(...) return part "http_client"[name](...) end
@@ -492,5 +501,18 @@ end
 
 -- A function that finds the handler of a request by its method and path.
 function http.router() return part "http_router"() end
+
+-- res:file(path, options): replies with a file.
+function methods:file(path, options) return part("http_files").send(self, path, options) end
+
+-- req:form(max), req:parts(options)
+function methods:form(max) return part("http_forms").read(self, max) end
+function methods:parts(options) return part "http_parts"(self, options) end
+
+-- req:cookie(name): a cookie of the request. res:cookie(name, value, options): one of the reply.
+function methods:cookie(name, ...)
+  if select("#", ...) == 0 then return part("http_forms").cookie(self, name) end
+  return part("http_forms").set_cookie(self, name, ...)
+end
 
 return http

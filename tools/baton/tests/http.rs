@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::cases;
+use harness::{baton, cases, check_case};
 
 cases! {
     mod requests from "own_http/requests.lua":
@@ -46,6 +46,44 @@ cases! {
         functions_around_handlers_are_called_in_their_order,
         a_mounted_router_answers_what_is_below_its_prefix,
         wrong_patterns_and_handlers_are_refused;
+    mod files from "own_http/files.lua":
+        a_file_has_its_type_its_length_and_what_tells_it_from_others,
+        a_client_that_has_the_file_gets_304_and_one_that_wants_a_range_gets_it,
+        a_directory_has_an_index_and_a_slash_at_its_end,
+        nothing_leads_out_of_the_directory,
+        where_the_system_cannot_confine_a_path_no_link_is_followed,
+        a_large_file_takes_no_memory_and_holds_nobody_up,
+        a_file_that_shrinks_cuts_the_reply_off,
+        a_handler_that_is_killed_or_a_client_that_goes_leaves_no_file_open,
+        misuse_of_files_is_refused;
+    mod forms from "own_http/forms.lua":
+        a_form_has_first_values_and_all_of_them,
+        a_form_is_bounded,
+        parts_are_found_wherever_chunks_end,
+        parts_that_nobody_reads_are_passed_over,
+        an_upload_takes_no_memory,
+        hostile_parts_are_refused,
+        a_part_is_bounded_and_ends_with_its_turn,
+        cookies_come_and_go,
+        no_cookie_adds_a_field_or_an_attribute;
+    mod packing from "own_http/packing.lua":
+        a_text_of_some_length_is_packed_if_the_client_takes_it,
+        what_is_packed_already_or_no_text_is_left_alone,
+        a_packed_reply_is_another_one_for_caches,
+        a_stream_is_packed_and_sent_as_it_is_written,
+        several_processes_may_write_one_packed_stream,
+        files_are_packed_and_their_ranges_are_not,
+        a_packed_file_that_shrinks_is_cut_off,
+        packing_holds_nobody_up;
+    mod vms from "own_http/vms.lua":
+        each_vm_answers_and_figures_are_sums,
+        one_socket_serves_all_vms,
+        limits_count_in_each_vm,
+        stopping_waits_for_requests_in_all_vms_and_kills_the_rest,
+        a_vm_that_dies_leaves_the_others_serving,
+        a_simulated_run_has_one_server_in_its_own_vm,
+        a_start_that_is_killed_leaves_no_vm,
+        what_cannot_be_served_by_vms_is_told;
     mod stopping from "own_http/stopping.lua":
         stopping_ends_idle_connections_and_waits_for_open_requests,
         stopping_kills_what_does_not_end_and_says_how_many,
@@ -61,4 +99,16 @@ cases! {
         metrics_have_the_figures_of_all_servers;
     mod busy from "own_http/busy.lua":
         handlers_that_compute_hold_up_no_request;
+}
+
+#[test]
+fn several_vms_are_one_in_a_simulated_run() {
+    let (file, name) = (
+        "own_http/vms.lua",
+        "a_simulated_run_has_one_server_in_its_own_vm",
+    );
+    for seed in ["1", "2", "3"] {
+        let run = baton().arg("--simulate").arg(seed).script(file).arg(name);
+        check_case(file, name, &run.run());
+    }
 }

@@ -30,6 +30,8 @@ macro_rules! secure_cases {
 
 secure_cases! {
     requests_and_replies_are_encrypted,
+    files_and_packed_streams_are_encrypted,
+    several_vms_have_the_certificates,
     one_context_may_serve_several_servers,
     bad_handshakes_harm_nobody,
     stopping_ends_handshakes_and_counts_none_of_them,

@@ -58,8 +58,10 @@ local http = {}
 ---@field http2? boolean true: also without TLS, for clients that begin with it; false: not even with TLS; default: clients may choose it with TLS. A `baton.web.context` names the protocols itself: `alpn = { "h2", "http/1.1" }`
 ---@field on_error? fun(message: string, req: baton.http.Request) called with the traceback of a handler that fails; it is written on stderr otherwise
 ---@field access_log? true | file* | fun(req: baton.http.Request, figures: baton.http.Figures) true: lines of `baton.log`, which never wait for a slow reader; a file: lines of the combined format; or a function that is called after each request
+---@field compress? boolean texts of 1 KiB and more go in gzip to clients that take it
 ---@field reuseport? boolean several servers may have the port, and share its connections
 ---@field name? string of the processes; default "http"
+---@field vms? integer as many VMs serve the address, each with the limits of these options; `handler` is the name of a module then
 ---@field tls? baton.web.TlsOptions | baton.web.Context the server speaks TLS; `header_timeout` is also the time for a handshake
 
 ---What a function for the access log gets.
@@ -88,10 +90,23 @@ local http = {}
 ---`decay = true`: a handler that computes for longer than a slice runs a level below until it
 ---waits, and the others run before it. The process that accepts connections is a level above.
 ---
+---With `compress`, replies whose Content-Type is a text, JSON or XML are sent in gzip if the
+---client's `Accept-Encoding` prefers it. Streams are, too, and what is written reaches the client
+---at once. The fields Content-Encoding and Vary are added, and an ETag becomes a weak one. Left
+---alone are events, ranges, bodies that have a Content-Encoding, and replies with `no-transform` in
+---Cache-Control. Do not compress pages that have both a secret and what a client has sent: the size
+---tells about the secret.
+---
+---With `vms`, so many VMs serve the address, each on a thread of its own. `handler` is the name of
+---a module, which each of them requires, and which returns a router or a function. Options are sent
+---to the VMs, so `tls` is a table then. If the module cannot be loaded, the call returns nil and
+---why. `server:stats()` adds up, and `server:stop()` stops all, and ends their VMs. In a simulated
+---run, the server is in the caller's VM alone.
+---
 ---With the option `tls`, the files of certificates are read before the call returns, and it returns
 ---nil and why if they cannot be used. `tls:reload()` of a `baton.web.context` reads them again.
 ---@param address string | baton.net.Listener
----@param handler baton.http.Router | fun(req: baton.http.Request, res: baton.http.Request): ...
+---@param handler baton.http.Router | string | fun(req: baton.http.Request, res: baton.http.Request): ...
 ---@param options? baton.http.ServeOptions
 ---@return baton.http.Server? server
 ---@return string? why
@@ -307,6 +322,51 @@ function Router:use(f) end
 ---@return baton.http.Router self
 function Router:mount(prefix, other) end
 
+---Options of `router:static`.
+---@class (exact) baton.http.StaticOptions
+---@field index? string | false the file that stands for a directory; false: none; default "index.html"
+---@field max_age? integer seconds for which clients need not ask again
+---@field hidden? boolean files and directories whose names begin with a dot are served as well; default false
+
+---Serves the files below a directory, as `req:file` does, at a prefix:
+---
+---```lua
+---local http = require "baton.http"
+---
+---local directory = os.tmpname()
+---os.remove(directory)
+---os.execute("mkdir " .. directory)
+---io.open(directory .. "/hello.txt", "w"):write("hello"):close()
+---
+---local r = http.router():static("/assets", directory)
+---local server <close> = assert(http.serve("127.0.0.1:0", r))
+---local url = "http://" .. server:address() .. "/assets/"
+---print(http.get(url .. "hello.txt"):body())
+---print(http.get(url .. "../hello.txt").status)
+---```
+---
+---```text
+---hello
+---404
+---```
+---
+---A directory is answered with its index. A client that asks for it without "/" at the end is
+---redirected to the path with one.
+---
+---Nothing outside of the directory is served. 404 is the answer to a path with a segment that is
+---empty, ".", "..", begins with a dot, or has a slash, a backslash or a zero byte, whether encoded
+---or not. Symbolic links are followed if they stay below the directory, and are relative. Where the
+---system cannot confine that (Linux before 5.6, and containers that refuse `openat2`), no symbolic
+---link is followed. A file that may not be read gives 403.
+---
+---The directory is looked up at each request: it may be replaced. Replace a file by renaming
+---another to its name: then a client gets the old one or the new one, and no mixture.
+---@param prefix string such as "/" or "/assets"
+---@param directory string
+---@param options? baton.http.StaticOptions
+---@return baton.http.Router self
+function Router:static(prefix, directory, options) end
+
 ---A server. A `<close>` variable stops it at once.
 ---@class baton.http.Server
 local Server = {}
@@ -357,6 +417,94 @@ function Request:body(max) end
 ---@return string? part
 ---@return string? why as of `body`
 function Request:read(size) end
+
+---The fields of a body of the type application/x-www-form-urlencoded: the first value of each name,
+---and a list of all values of each name. At most 1000 fields are read.
+---@param max? integer bytes, if fewer than the server's `max_body`
+---@return table<string, string>? form
+---@return table<string, string[]> | string all or why there is no form: as of `body`, or the type that came
+function Request:form(max) end
+
+---Options of `req:parts`.
+---@class (exact) baton.http.PartsOptions
+---@field max_parts? integer more parts are refused; default 1000
+
+---The parts of a body of the type multipart/form-data, in which browsers send files. Each part is
+---read as it comes, and what is not read is passed over:
+---
+---```lua
+---local http = require "baton.http"
+---
+---local server <close> = assert(http.serve("127.0.0.1:0", function(req)
+---  local found = {}
+---  for part in req:parts() do
+---    found[#found + 1] = part.filename or part.name .. "=" .. part:body(1000)
+---  end
+---  return 200, table.concat(found, " ")
+---end, { max_body = 100 << 20 }))
+---
+---local function part(head, data)
+---  local begin = "--limit\r\nContent-Disposition: form-data; "
+---  return begin .. head .. "\r\n\r\n" .. data .. "\r\n"
+---end
+---local body = part('name="title"', "hello") .. part('name="f"; filename="a.txt"', "bytes")
+---print(http.post("http://" .. server:address(), body .. "--limit--", {
+---  headers = { ["Content-Type"] = "multipart/form-data; boundary=limit" },
+---}):body())
+---```
+---
+---```text
+---title=hello a.txt
+---```
+---
+---The loop raises an error if the body is wrong, too large or does not come. A handler that lets it
+---through gives the client 400, 413 or 408, and 415 for another type; `on_error` is not called. The
+---server's `max_body` bounds all parts together, 8 KiB the head of each.
+---@param options? baton.http.PartsOptions
+---@return fun(): baton.http.Part? iterator
+function Request:parts(options) end
+
+---With a name alone, the value of a cookie of the request as it came, or nil. With a value, sets a
+---cookie of the reply that is sent later; with nil as the value, the client forgets it. A name or a
+---value that would add another field or attribute is an error.
+---@overload fun(self: baton.http.Request, name: string): string?
+---@param name string
+---@param value string? ASCII without spaces, quotes, commas, semicolons and backslashes
+---@param options? baton.http.CookieOptions
+---@return baton.http.Request self
+function Request:cookie(name, value, options) end
+
+---Options of `res:cookie`.
+---@class (exact) baton.http.CookieOptions
+---@field path? string default "/"
+---@field domain? string the host and all below it; default: the host alone
+---@field max_age? integer seconds; default: until the browser ends
+---@field http_only? boolean scripts of pages cannot read it; default true
+---@field secure? boolean only over TLS; default false
+---@field same_site? "strict" | "lax" | "none" whether requests from other sites have it; default "lax"
+
+---Options of `res:file`.
+---@class (exact) baton.http.FileOptions
+---@field type? string Content-Type; default: by the ending of the name, or application/octet-stream
+---@field download? string | true browsers save the file by this name, or by its own
+---@field max_age? integer seconds for which clients need not ask again
+---@field root? string the path is below this directory, and may come from a client: nothing leads out of it
+---@field hidden? boolean with `root`: segments may begin with a dot; default false
+
+---Replies with a file: its type by the ending of its name, ETag, Last-Modified, 304 for a client
+---that has it, and the part that a client asks for by one range. Several ranges give all of the
+---file. A file of any size takes 64 KiB of memory, and a slow disk holds up nobody else.
+---
+---Returns nil and why if nothing was sent: "no such file", "it is a directory", "permission
+---denied", or what the system says. A file that becomes shorter meanwhile cuts the reply off, so
+---that no client takes it for whole; then it returns nil and why, too.
+---
+---Without `root`, the path is the program's own: a path that a client has a say in needs `root`.
+---@param path string
+---@param options? baton.http.FileOptions
+---@return true? sent
+---@return string? why
+function Request:file(path, options) end
 
 ---Without arguments, the value that the body has as JSON. With arguments, replies with a value.
 ---@overload fun(self: baton.http.Request): any, string?
@@ -421,6 +569,25 @@ function Request:figures() end
 ---Whether the reply has begun.
 ---@return "streams" | "replied" | nil progress
 function Request:progress() end
+
+---A part of a body, until the loop goes on.
+---@class baton.http.Part
+---@field name string of the field of the form
+---@field filename? string as the client calls the file: not a path to write to
+---@field type? string Content-Type
+---@field headers table<string, string> names in lower case
+local Part = {}
+
+---Reads the next data of the part; nil at its end.
+---@param size? integer bytes at most; default 65536
+---@return string? data
+function Part:read(size) end
+
+---Reads all data of the part that were not read.
+---@param max? integer bytes; after "too large" nothing more of the request can be read
+---@return string? data
+---@return string? why "too large"
+function Part:body(max) end
 
 ---Server-sent events. A `<close>` variable ends them.
 ---@class baton.http.Events

@@ -158,6 +158,15 @@ static int exchange_fault(lua_State *L) {
   return 1;
 }
 
+/* blame(exchange, status): what the client has sent is wrong. If the handler fails, the reply has
+   this status. */
+int baton_http_blame(lua_State *L) {
+  struct baton_http_exchange *exchange = baton_http_check_exchange(L, 1);
+  const lua_Integer status = luaL_checkinteger(L, 2);
+  if (exchange->fault == 0) (void)fail(exchange, (uint16_t)status);
+  return 0;
+}
+
 int baton_http_drain(lua_State *L, struct baton_http_exchange *exchange) {
   const uint64_t deadline = baton_http_deadline_in(LINGER);
   uint64_t drained = 0;

@@ -6,13 +6,15 @@
 **   bodies.c     the body of a request
 **   heads.c      the head of a reply
 **   replies.c    replies are sent, at once or as a stream
-**   routes.c     the patterns of a router
+**   crate.c      patterns of routers, and the packing of replies
 **   answers.c    replies that a client gets
+**   files.c      files that are sent as replies
 **   module.c     the module
 **
-** The server's loops are in ../../lua/http_server.lua, WebSockets in http_websocket.lua, the client
-** in http_client.lua. HTTP/2 is in guests/web. A session has one exchange at a time. An exchange
-** that a program keeps after its end has no session any more, and refuses what would use it.
+** The server's loops are in ../../lua/http_server.lua, files in http_files.lua, gzip in
+** http_packing.lua, WebSockets in http_websocket.lua, the client in http_client.lua. HTTP/2 is in
+** guests/web. A session has one exchange at a time. An exchange that a program keeps after its end
+** has no session any more, and refuses what would use it.
 */
 #ifndef BATON_HTTP_INSIDE_H
 #define BATON_HTTP_INSIDE_H
@@ -48,6 +50,7 @@ struct baton_http_server {
   uint64_t max_body;
   uint64_t max_handlers; /* 0: as many as there are connections */
   int stops;             /* each reply ends its connection */
+  int compresses;        /* replies go by http_packing.lua */
   /* figures */
   uint64_t accepted, requests, refused, timeouts, failures;
   uint64_t handshakes; /* of TLS, that failed */
@@ -92,6 +95,9 @@ struct baton_http_exchange {
   enum baton_http_progress progress;
   uint16_t status;
   unsigned char is_chunked, has_no_body;
+  unsigned char is_file;   /* it is sent by http_files.lua */
+  unsigned char is_cut;    /* its end is missing, and no sign of it is sent */
+  unsigned char is_packed; /* the stream goes by http_packing.lua */
   uint64_t sent; /* bytes of the reply's body */
   struct baton_http_field fields[];
 };
@@ -141,7 +147,17 @@ int baton_http_drain(lua_State *L, struct baton_http_exchange *exchange);
 /* Reads for a moment what a client still sends: otherwise the system tells it that the connection
    was reset, and it may lose the reply. */
 void baton_http_linger(lua_State *L, struct baton_http_session *session);
+int baton_http_blame(lua_State *L);
 extern const luaL_Reg baton_http_body_methods[];
+
+/* files.c */
+/* Takes what was read of the file at `index`. It lies in the file. `unsent` becomes the bytes that
+   are to be sent, with these. */
+struct iovec baton_http_take_piece(lua_State *L, int index, uint64_t *unsent);
+int baton_http_open_file(lua_State *L);
+int baton_http_path_of_file(lua_State *L);
+int baton_http_kind_of_file(lua_State *L);
+void baton_http_open_files(lua_State *L);
 
 /* heads.c */
 /* The key of the fields that a program has set, in the table of an exchange. */
@@ -168,16 +184,27 @@ extern const luaL_Reg baton_http_reply_methods[];
 int baton_http_end_stream(lua_State *L);
 /* What the loops call, and programs cannot. */
 int baton_http_finish(lua_State *L);
+int baton_http_set_fields(lua_State *L);
+int baton_http_compresses(lua_State *L);
+int baton_http_pack_stream(lua_State *L);
+int baton_http_pack_with(lua_State *L);
+extern const luaL_Reg baton_http_raw_methods[];
 int baton_http_fail(lua_State *L);
 int baton_http_push_reason(lua_State *L);
 int baton_http_upgrade(lua_State *L);
+int baton_http_add_field(lua_State *L);
+int baton_http_begin_file(lua_State *L);
+int baton_http_go_on_with_file(lua_State *L);
 /* session:refuse(status): the reply to a request that no handler gets. */
 int baton_http_refuse(lua_State *L);
 
-/* routes.c */
+/* crate.c */
 int baton_http_new_route_table(lua_State *L);
 int baton_http_decode_text(lua_State *L);
-void baton_http_open_routes(lua_State *L);
+int baton_http_new_packer_object(lua_State *L);
+int baton_http_check_gzip(lua_State *L);
+int baton_http_check_text(lua_State *L);
+void baton_http_open_crate(lua_State *L);
 
 /* answers.c */
 int baton_http_read_answer(lua_State *L);

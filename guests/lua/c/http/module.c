@@ -27,7 +27,15 @@ int baton_http_open(lua_State *L) {
       {"session", baton_http_new_session}, {"finish", baton_http_finish},
       {"fail", baton_http_fail}, {"upgrade", baton_http_upgrade}, {"part", load_part},
       {"routes", baton_http_new_route_table}, {"decode", baton_http_decode_text},
-      {"answer", baton_http_read_answer}, {"reason", baton_http_push_reason}, {NULL, NULL}};
+      {"answer", baton_http_read_answer}, {"reason", baton_http_push_reason},
+      {"open", baton_http_open_file},
+      {"below", baton_http_path_of_file}, {"kind", baton_http_kind_of_file},
+      {"begin_file", baton_http_begin_file}, {"go_on", baton_http_go_on_with_file},
+      {"packer", baton_http_new_packer_object}, {"takes_gzip", baton_http_check_gzip},
+      {"is_text", baton_http_check_text}, {"set_fields", baton_http_set_fields},
+      {"compresses", baton_http_compresses},
+      {"pack_stream", baton_http_pack_stream}, {"pack_with", baton_http_pack_with},
+      {"blame", baton_http_blame}, {"add", baton_http_add_field}, {NULL, NULL}};
   (void)baton_inline_caller(L);
   lua_settop(L, 0);
   lua_newtable(L);
@@ -44,9 +52,15 @@ int baton_http_open(lua_State *L) {
   lua_getfield(L, -1, "close");
   lua_setfield(L, -3, "__close");
   lua_pop(L, 2);
-  baton_http_open_routes(L);
+  baton_http_open_crate(L);
   baton_http_open_answers(L);
+  baton_http_open_files(L);
   luaL_setfuncs(L, functions, 0);
+  lua_newtable(L); /* methods that do not pack */
+  luaL_setfuncs(L, baton_http_raw_methods, 0);
+  lua_setfield(L, 1, "raw");
+  lua_pushboolean(L, baton_simulated);
+  lua_setfield(L, 1, "is_simulated");
   baton_lua_load_part(L, "http_server", "=baton.http");
   lua_pushvalue(L, 1);
   baton_lua_run_part(L, 1, 1);

@@ -56,7 +56,38 @@ struct baton_http_piece {
 struct baton_http_piece baton_http_next_piece(
     struct baton_http_decoder *decoder, const char *data, size_t size);
 
+/* encoding.rs */
+struct baton_http_packer;
+bool baton_http_takes_gzip(const char *accepted, size_t size);
+bool baton_http_is_text(const char *kind, size_t size);
+struct baton_http_packer *baton_http_new_packer(void);
+void baton_http_free_packer(struct baton_http_packer *packer);
+const char *baton_http_pack(struct baton_http_packer *packer, const char *data, size_t size,
+    uint32_t step, size_t *packed_size);
+
+/* files: paths.rs, kinds.rs, conditions.rs */
+#define BATON_HTTP_MOST_PATH 4096
+struct baton_http_named {
+  size_t size;
+  bool is_directory;
+};
+bool baton_http_path_below(const char *path, size_t size, bool is_encoded, bool has_hidden,
+    char *out, struct baton_http_named *named);
+const char *baton_http_kind_of(const char *path, size_t size, size_t *length);
+struct baton_http_bytes {
+  const char *data;
+  size_t size;
+};
+struct baton_http_chosen {
+  uint32_t status;
+  uint64_t start, size;
+};
+struct baton_http_chosen baton_http_choose(const struct baton_http_bytes asked[4],
+    const struct baton_http_bytes *etag, uint64_t modified, uint64_t size);
+
 /* reply.rs */
+#define BATON_HTTP_DATE 29
+void baton_http_write_date(uint64_t seconds, char out[BATON_HTTP_DATE]);
 #define BATON_HTTP_MOST_BEGIN 128
 size_t baton_http_begin_reply(char *out, uint32_t status, uint64_t seconds);
 const char *baton_http_reason(uint32_t status, size_t *size);

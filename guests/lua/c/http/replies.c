@@ -8,6 +8,7 @@
 
 #define PIECE (256 * 1024) /* bytes for which a slow client has the time of a body each */
 #define MOST_AT_ONCE 32    /* arguments of write in one system call */
+#define LEAST_PACKED 1024  /* bytes of a body */
 
 /* {======================================================
 ** What is sent
@@ -98,11 +99,52 @@ static int push_outcome(
 /* }====================================================== */
 
 /* {======================================================
+** Packing
+** ======================================================= */
+
+/* The table of http_packing.lua is kept by this key. */
+static const char packing = 0;
+
+/* pack_with(table) */
+int baton_http_pack_with(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  baton_lua_keep_private(L, &packing);
+  return 0;
+}
+
+/* Calls a function of http_packing.lua with all arguments. */
+static int call_packing(lua_State *L, const char *name) {
+  baton_lua_push_private(L, &packing);
+  lua_getfield(L, -1, name);
+  lua_insert(L, 1);
+  lua_pop(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+/* set_fields(exchange): the table of fields that were set; or nil */
+int baton_http_set_fields(lua_State *L) {
+  (void)baton_http_check_exchange(L, 1);
+  if (!baton_http_push_known_table(L, 1)) return 0;
+  lua_rawgetp(L, -1, &baton_http_reply_fields);
+  return 1;
+}
+
+/* compresses(exchange): whether the server was asked for it */
+int baton_http_compresses(lua_State *L) {
+  const struct baton_http_exchange *exchange = baton_http_check_exchange(L, 1);
+  lua_pushboolean(L, exchange->session != NULL && exchange->session->server->compresses);
+  return 1;
+}
+
+/* }====================================================== */
+
+/* {======================================================
 ** Replies at once
 ** ======================================================= */
 
-/* stream:close() */
-static int exchange_close(lua_State *L) {
+static int close_stream(lua_State *L) {
   struct baton_http_exchange *exchange = baton_http_check_exchange(L, 1);
   struct baton_http_session *session = exchange->session;
   struct iovec part = {(char *)(size_t)"0\r\n\r\n", 5};
@@ -111,9 +153,18 @@ static int exchange_close(lua_State *L) {
     return 1;
   }
   exchange->progress = BATON_HTTP_REPLIED;
-  if (exchange->has_no_body || !exchange->is_chunked)
+  if (exchange->is_file || exchange->is_cut) session->ends = 1; /* something is missing */
+  if (exchange->has_no_body || !exchange->is_chunked || exchange->is_cut)
     return push_outcome(L, session, BATON_NET_DONE);
   return push_outcome(L, session, write_all(L, session, &part, 1));
+}
+
+/* stream:close() */
+static int exchange_close(lua_State *L) {
+  const struct baton_http_exchange *exchange = baton_http_check_exchange(L, 1);
+  const int is_open = exchange->progress == BATON_HTTP_STREAMS && exchange->session != NULL;
+  if (l_unlikely(exchange->is_packed && is_open)) return call_packing(L, "close");
+  return close_stream(L);
 }
 
 /* __close of a stream: what an error or a kill has cut off does not end as if it were whole. */
@@ -130,8 +181,7 @@ static const char *read_body(lua_State *L, size_t *size) {
   return lua_tolstring(L, 3, size);
 }
 
-/* res:send([status,] body, fields) */
-static int exchange_send(lua_State *L) {
+static int send_reply(lua_State *L) {
   struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
   struct baton_http_session *session = exchange->session;
   struct baton_http_reply reply;
@@ -153,6 +203,16 @@ static int exchange_send(lua_State *L) {
   parts[1].iov_base = (char *)(size_t)body;
   parts[1].iov_len = size;
   return push_outcome(L, session, write_all(L, session, parts, size > 0 ? 2 : 1));
+}
+
+/* res:send([status,] body, fields) */
+static int exchange_send(lua_State *L) {
+  const struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  if (l_likely(!exchange->session->server->compresses)) return send_reply(L);
+  check_silent(L, exchange);
+  (void)read_status(L);
+  if (lua_type(L, 3) != LUA_TSTRING || lua_rawlen(L, 3) < LEAST_PACKED) return send_reply(L);
+  return call_packing(L, "send");
 }
 
 /* finish(exchange, status, body, fields): after a handler has returned these */
@@ -182,20 +242,42 @@ int baton_http_fail(lua_State *L) {
   return exchange_send(L);
 }
 
-/* res:set(name, value): a field of the reply that is sent later; nil takes it away */
-static int exchange_set(lua_State *L) {
-  const struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
-  check_silent(L, exchange);
+/* Checks the arguments (exchange, name, value), and pushes the table with the fields that were set.
+   It is at 5. */
+static void push_set_fields(lua_State *L) {
+  check_silent(L, baton_http_check_open_exchange(L, 1));
   luaL_checkstring(L, 2);
   luaL_checkany(L, 3);
   lua_settop(L, 3);
   baton_http_push_table(L, 1);
-  if (lua_rawgetp(L, 4, &baton_http_reply_fields) != LUA_TTABLE) {
-    lua_pop(L, 1);
+  if (lua_rawgetp(L, 4, &baton_http_reply_fields) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, 4, &baton_http_reply_fields);
+}
+
+/* add(exchange, name, value): one more field of that name */
+int baton_http_add_field(lua_State *L) {
+  push_set_fields(L);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, 5) != LUA_TTABLE) {
     lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, 4, &baton_http_reply_fields);
+    lua_insert(L, 6);
+    if (lua_isnil(L, 7)) lua_pop(L, 1);
+    else lua_rawseti(L, 6, 1);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 6);
+    lua_rawset(L, 5);
   }
+  lua_pushvalue(L, 3);
+  lua_rawseti(L, 6, (lua_Integer)lua_rawlen(L, 6) + 1);
+  return 0;
+}
+
+/* res:set(name, value): a field of the reply that is sent later; nil takes it away */
+static int exchange_set(lua_State *L) {
+  push_set_fields(L);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, 3);
   lua_rawset(L, -3);
@@ -261,8 +343,7 @@ int baton_http_refuse(lua_State *L) {
 ** Streams
 ** ======================================================= */
 
-/* res:stream([status], [fields]): sends the head, and returns the same object */
-static int exchange_stream(lua_State *L) {
+static int begin_stream(lua_State *L) {
   struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
   struct baton_http_session *session = exchange->session;
   struct baton_http_reply reply;
@@ -293,6 +374,26 @@ static int exchange_stream(lua_State *L) {
   return 1;
 }
 
+/* res:stream([status], [fields]): sends the head, and returns the same object */
+static int exchange_stream(lua_State *L) {
+  const struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  if (l_likely(!exchange->session->server->compresses)) return begin_stream(L);
+  check_silent(L, exchange);
+  lua_settop(L, 3);
+  if (lua_isnil(L, 2)) {
+    lua_pushinteger(L, 200);
+    lua_replace(L, 2);
+  }
+  luaL_checkinteger(L, 2);
+  return call_packing(L, "stream");
+}
+
+/* pack_stream(exchange): the rest of the stream goes by http_packing.lua */
+int baton_http_pack_stream(lua_State *L) {
+  baton_http_check_open_exchange(L, 1)->is_packed = 1;
+  return 0;
+}
+
 /* Notes the arguments from `first` on, at most MOST_AT_ONCE. Returns their number. */
 static int note_parts(lua_State *L, int first, int top, struct iovec *parts, size_t *all) {
   int count = 0;
@@ -307,15 +408,15 @@ static int note_parts(lua_State *L, int first, int top, struct iovec *parts, siz
   return count;
 }
 
-/* stream:write(s, ...): one chunk */
-static int exchange_write(lua_State *L) {
+/* One chunk. */
+static int write_stream(lua_State *L) {
   struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
   struct baton_http_session *session = exchange->session;
   const int top = lua_gettop(L);
   struct iovec parts[MOST_AT_ONCE + 2];
   enum baton_net_result result = BATON_NET_DONE;
   int i;
-  if (exchange->progress != BATON_HTTP_STREAMS)
+  if (exchange->progress != BATON_HTTP_STREAMS || exchange->is_file)
     luaL_error(L, "%s", exchange->progress == BATON_HTTP_SILENT
             ? "res:stream() comes before the first write"
             : "the stream was closed");
@@ -343,6 +444,73 @@ static int exchange_write(lua_State *L) {
 
 /* }====================================================== */
 
+/* stream:write(s, ...) */
+static int exchange_write(lua_State *L) {
+  const struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  int i;
+  if (l_likely(!exchange->is_packed) || exchange->progress != BATON_HTTP_STREAMS)
+    return write_stream(L);
+  for (i = lua_gettop(L); i >= 2; i--) (void)luaL_checklstring(L, i, NULL);
+  return call_packing(L, "write");
+}
+
+/* {======================================================
+** Files
+** ======================================================= */
+
+/* Sends what was read of the file at 2, after `parts[0]` if that is there. */
+static int send_piece(lua_State *L, struct baton_http_exchange *exchange, struct iovec *parts,
+    struct iovec piece, uint64_t unsent) {
+  struct baton_http_session *session = exchange->session;
+  enum baton_net_result result;
+  parts[1] = piece;
+  exchange->sent += piece.iov_len;
+  baton_http_add(BATON_HTTP_SENT, piece.iov_len);
+  result = parts[0].iov_len > 0 ? write_all(L, session, parts, piece.iov_len > 0 ? 2 : 1)
+                                : write_all(L, session, parts + 1, 1);
+  if (result == BATON_NET_DONE && unsent == piece.iov_len)
+    exchange->progress = BATON_HTTP_REPLIED;
+  return push_outcome(L, session, result);
+}
+
+/* begin_file(exchange, file, status, fields): sends the head, and what was read of the file */
+int baton_http_begin_file(lua_State *L) {
+  struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  struct baton_http_reply reply;
+  struct iovec parts[2], piece;
+  char room[BATON_HTTP_ROOM];
+  uint64_t unsent;
+  check_silent(L, exchange);
+  lua_settop(L, 4);
+  reply = begin(exchange, (unsigned)luaL_checkinteger(L, 3), 0);
+  piece = baton_http_take_piece(L, 2, &unsent);
+  reply.length = unsent;
+  read_fields(L, 4, &reply);
+  parts[0] = baton_http_write_head(L, &reply, room);
+  note(exchange, &reply);
+  exchange->is_file = 1;
+  exchange->progress = BATON_HTTP_STREAMS;
+  return send_piece(L, exchange, parts, piece, exchange->is_head ? piece.iov_len : unsent);
+}
+
+/* go_on(exchange, file): sends what was read since. Without a file, the reply is cut off. */
+int baton_http_go_on_with_file(lua_State *L) {
+  struct baton_http_exchange *exchange = baton_http_check_open_exchange(L, 1);
+  struct iovec parts[2] = {{NULL, 0}, {NULL, 0}}, piece;
+  uint64_t unsent;
+  if (lua_isnoneornil(L, 2)) {
+    exchange->session->ends = exchange->is_cut = 1;
+    return 0;
+  }
+  piece = baton_http_take_piece(L, 2, &unsent);
+  return send_piece(L, exchange, parts, piece, unsent);
+}
+
+/* }====================================================== */
+
 const luaL_Reg baton_http_reply_methods[] = {{"send", exchange_send}, {"set", exchange_set},
     {"progress", exchange_progress}, {"stream", exchange_stream}, {"write", exchange_write},
     {"close", exchange_close}, {NULL, NULL}};
+
+const luaL_Reg baton_http_raw_methods[] = {{"send", send_reply}, {"stream", begin_stream},
+    {"write", write_stream}, {"close", close_stream}, {NULL, NULL}};

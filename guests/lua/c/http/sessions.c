@@ -54,6 +54,9 @@ int baton_http_new_server(lua_State *L) {
   server->max_header = (size_t)number_of(L, "max_header");
   server->max_body = (uint64_t)number_of(L, "max_body");
   server->max_handlers = (uint64_t)number_of(L, "max_handlers");
+  lua_getfield(L, 1, "compress");
+  server->compresses = lua_toboolean(L, -1);
+  lua_pop(L, 1);
   return 1;
 }
 

@@ -69,6 +69,8 @@ enum {
   BATON_SEALED_HTTP_EXCHANGE,
   BATON_SEALED_HTTP_ROUTES,
   BATON_SEALED_HTTP_ANSWER,
+  BATON_SEALED_HTTP_FILE,
+  BATON_SEALED_HTTP_PACKER,
   BATON_SEALS
 };
 /* The seal at the beginning of each object of that kind. */

@@ -312,7 +312,7 @@ if arg[2] == "http" then
     header_timeout = 9, body_timeout = 9, idle_timeout = 9, handler_timeout = 9,
     max_header = 999, max_body = 9, max_connections = 9, max_handlers = 9,
     max_streams = 9, http2 = false,
-    on_error = print, reuseport = true, name = "trial",
+    on_error = print, compress = true, reuseport = true, name = "trial",
   }
   local request, events, figures
   options.access_log = function(_, given) figures = given end
@@ -336,9 +336,35 @@ if arg[2] == "http" then
     status = reply.status, headers = reply.headers, set_cookies = reply.set_cookies,
     version = reply.version, url = reply.url,
   }
+  local static_options = { index = "index.html", max_age = 9, hidden = false }
+  local parts_options, part = { max_parts = 9 }, nil
+  local cookie_options = {
+    path = "/", domain = "a.b", max_age = 9, http_only = true, secure = true, same_site = "lax",
+  }
+  local file_options = {
+    type = "text/plain", download = true, max_age = 9, root = "/dev", hidden = true,
+  }
+  local files <close> = http.serve("127.0.0.1:0", function(req, res)
+    for one in req:parts(parts_options) do part = one end
+    res:cookie("a", "b", cookie_options)
+    return 200, select(2, res:file("none", file_options))
+  end)
+  assert(http.router():static("/", "/dev", static_options))
+  local disposition = 'Content-Disposition: form-data; name="a"; filename="b"'
+  local type = "Content-Type: text/plain"
+  local text = ("--x\r\n%s\r\n%s\r\n\r\n\r\n--x--"):format(disposition, type)
+  local multipart = { headers = { ["Content-Type"] = "multipart/form-data; boundary=x" } }
+  assert(http.post("http://" .. files:address(), text, multipart):body() == "no such file")
+  part.reader = nil -- not for programs
   is_there = {
+    StaticOptions = keys(static_options),
+    PartsOptions = keys(parts_options),
+    Part = keys(plain_methods(part), part),
+    CookieOptions = keys(cookie_options),
+    FileOptions = keys(file_options),
     http = keys(http),
-    ServeOptions = keys(options, { tls = true }), -- tests/http_web.rs has the certificates for it
+    -- http.rs has a test of `vms`, and http_web.rs the certificates for `tls`
+    ServeOptions = keys(options, { tls = true, vms = true }),
     Figures = keys(figures),
     Stats = keys(server:stats()),
     Server = keys(plain_methods(server)),

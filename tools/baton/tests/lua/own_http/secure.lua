@@ -43,6 +43,41 @@ function case.requests_and_replies_are_encrypted()
   check.equal(server:stats().requests, 3)
 end
 
+function case.files_and_packed_streams_are_encrypted()
+  local text, path = ("a line of text\n"):rep(20000), check.scratch "file" .. ".bin"
+  do
+    local written <close> = assert(io.open(path, "w"))
+    written:write(text)
+  end
+  local server <close> = assert(http.serve("127.0.0.1:0", function(req, res)
+    if req.path == "/file" then return assert(res:file(path)) and nil end
+    res:stream():write(text)
+  end, { tls = OURS, compress = true }))
+  local url = "https://localhost:" .. server:address():match "%d+$"
+  local options = { pool = false, tls = { ca = file "ca.pem" } }
+  check.that(assert(http.get(url .. "/file", options)):body() == text, "the file")
+  check.that(assert(http.get(url .. "/stream", options)):body() == text, "the stream")
+  options.headers = { ["Accept-Encoding"] = "gzip" }
+  local packed = assert(http.get(url .. "/stream", options))
+  check.equal(packed.headers["content-encoding"], "gzip")
+  check.that(#packed:body() < #text // 10, "the size")
+end
+
+function case.several_vms_have_the_certificates()
+  local path = check.scratch "module"
+  local folder, name = path:match "^(.*)/([^/]*)$"
+  do
+    local module <close> = assert(io.open(path .. ".lua", "w"))
+    module:write 'return function() return 200, require("baton.vm").current().name end'
+  end
+  package.path = folder .. "/?.lua;" .. package.path
+  local server <close> = assert(http.serve("127.0.0.1:0", name, { vms = 2, tls = OURS }))
+  local url = "https://localhost:" .. server:address():match "%d+$"
+  local options = { pool = false, tls = { ca = file "ca.pem" } }
+  check.matches(assert(http.get(url, options)):body(), "^http %d$")
+  check.equal(server:stop(), 0)
+end
+
 function case.one_context_may_serve_several_servers()
   local context = web.context(OURS)
   local one <close> = serve { tls = context }
