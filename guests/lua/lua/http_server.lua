@@ -299,6 +299,7 @@ function Server:stop(grace)
     closer:kill()
     socket.conn:close()
   end
+  self.core:unlist()
   return killed
 end
 
@@ -328,8 +329,9 @@ function http.serve(address, handler, given)
     if not listener then return nil, why end
   end
   local priority = process.current():priority()
+  local text = listener:address()
   local server = setmetatable({
-    core = core.server(options),
+    core = core.server(options, text),
     handler = handler,
     listener = listener,
     log = make_log(options.access_log),
@@ -339,7 +341,7 @@ function http.serve(address, handler, given)
     sockets = setmetatable({}, { __mode = "k" }),
     -- What computes sinks, so that others wait for one slice at most.
     spawn_options = { daemon = true, decay = true, name = options.name, priority = priority },
-    text = listener:address(),
+    text = text,
     tls = tls,
     web = web,
   }, Server)
