@@ -182,7 +182,7 @@ end
 local function run_with(options, f)
   local scope <close> = make(options)
   local deadline = deadline_of(options.timeout)
-  local body = scope:spawn({ name = options.name }, f, scope)
+  local body = scope:spawn({ name = options.name, time_left = options.timeout }, f, scope)
   join_all_until(scope, deadline)
   return outcome(scope, body, body:join())
 end

@@ -112,6 +112,7 @@ static int process_timeout(lua_State *L) {
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 1, 1);
   guard->child = child;
+  baton_lua_limit_time(child, timeout);
   baton_lua_push_process(L, caller);
   lua_setiuservalue(L, 2, BATON_UV_DATA); /* its data are the caller's */
   if (!await_end(L, caller, child, timeout)) {
