@@ -62,6 +62,7 @@ static void end_simulated(struct baton_net_socket *socket) {
   void *simulated = socket->simulated;
   socket->simulated = NULL;
   if (socket->seal == baton_inline_seal(BATON_SEALED_LISTENER)) baton_port_close(simulated);
+  else if (socket->seal == baton_inline_seal(BATON_SEALED_DATAGRAMS)) baton_mailbox_close(simulated);
   else baton_link_close(simulated);
 }
 

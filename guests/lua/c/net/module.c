@@ -242,13 +242,15 @@ static void simulate_sockets(lua_State *L) {
 static int net_simulated(lua_State *L) {
   static const struct baton_net_option options[] = {{"delay", BATON_NET_SECONDS},
       {"loss", BATON_NET_SECONDS}, {"piece", BATON_NET_COUNT}, {"rate", BATON_NET_COUNT},
-      {NULL, BATON_NET_ANY}};
+      {"drop", BATON_NET_SECONDS}, {"twice", BATON_NET_SECONDS}, {NULL, BATON_NET_ANY}};
   struct baton_faults faults;
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   baton_net_check_options(L, 1, options);
   faults.delay = (uint64_t)(number_option(L, "delay", 1e6) * 1e9);
   faults.loss = number_option(L, "loss", 1);
+  faults.drop = number_option(L, "drop", 1);
+  faults.twice = number_option(L, "twice", 1);
   faults.piece = (uint64_t)baton_net_count(L, 1, "piece", 0);
   faults.rate = (uint64_t)baton_net_count(L, 1, "rate", 0);
   if (baton_simulated) baton_loopback_set_faults(&faults);

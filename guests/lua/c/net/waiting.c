@@ -46,7 +46,9 @@ void baton_net_stir(lua_State *L) {
 static enum baton_net_result await_simulated(lua_State *L, struct baton_process *process,
     struct baton_net_socket *socket, unsigned wants, uint64_t deadline) {
   const int is_port = socket->seal == baton_inline_seal(BATON_SEALED_LISTENER);
+  const int is_mailbox = socket->seal == baton_inline_seal(BATON_SEALED_DATAGRAMS);
   const uint64_t next = is_port ? baton_port_next(socket->simulated)
+      : is_mailbox              ? baton_mailbox_next(socket->simulated)
                                 : baton_link_next(socket->simulated, wants == BATON_WANTS_WRITE);
   if (deadline <= baton_now()) return BATON_NET_TIMED_OUT;
   socket->waits++;

@@ -211,7 +211,7 @@ if arg[2] == "net" then
   for name, value in pairs(bounds) do
     listen_options[name], connect_options[name] = value, value
   end
-  local faults = { delay = 0, piece = 1, loss = 0, rate = 1 }
+  local faults = { delay = 0, piece = 1, loss = 0, rate = 1, drop = 0, twice = 0 }
   assert(net.simulated(faults) == false)
   local listener = assert(net.listen("127.0.0.1:0", listen_options))
   is_there = {
