@@ -32,6 +32,9 @@ cases! {
         lost_connections_are_lost_at_both_ends,
         limits_backlogs_closes_and_kills_end_waits,
         a_killed_process_connects_no_longer,
+        datagrams_have_addresses_and_ends,
+        datagrams_overtake_each_other_get_lost_and_come_twice,
+        a_socket_that_is_not_read_keeps_so_many_datagrams,
         what_a_simulated_run_has_not_is_refused,
 }
 
