@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::cases;
+use harness::{baton, cases};
 
 cases! {
     mod requests from "own_http/requests.lua":
@@ -61,4 +61,19 @@ cases! {
         metrics_have_the_figures_of_all_servers;
     mod busy from "own_http/busy.lua":
         handlers_that_compute_hold_up_no_request;
+}
+
+#[test]
+fn random_and_mutated_bytes_harm_neither_server_nor_client() {
+    let run = baton().arg("--simulate").arg("1");
+    let run = run.script("own_http/random_bytes.lua");
+    let file = run.scratch().join("input");
+    let run = run.arg("make").arg("1").arg("200").arg(&file);
+    run.run().succeeds();
+    // The last input, by itself.
+    let run = baton().arg("--simulate").arg("1");
+    let run = run.script("own_http/random_bytes.lua").arg("try");
+    let input = run.scratch().join("input");
+    std::fs::write(&input, b"request\nGET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is written");
+    run.arg(&input).run().succeeds();
 }

@@ -4,6 +4,7 @@
 */
 #include "seam/internals.h"
 #include "process/process.h"
+#include "state/checks.h"
 
 #include <string.h>
 
