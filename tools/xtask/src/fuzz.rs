@@ -151,7 +151,9 @@ impl Program {
         let mut command = Command::new(&self.baton);
         // Freed memory is overwritten, so that whoever uses it fails.
         command.env("MALLOC_PERTURB_", "170");
-        command.args(["--simulate", "1"]).arg(&self.script);
+        // The failure is in the bytes, and not in switches.
+        command.args(["--simulate", "1", "--explain", "0"]);
+        command.arg(&self.script);
         command
     }
 

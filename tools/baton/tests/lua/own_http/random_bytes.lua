@@ -101,7 +101,7 @@ end
 
 local failures = {}
 
--- What handlers do, by the length of the target.
+-- What handlers do, by the bytes of the target.
 local handlers = {
   function(req) return 200, (req:body()) or "none" end,
   function(req)
@@ -125,12 +125,24 @@ local handlers = {
   function() return 204 end,
 }
 
-local function handle(req, res)
-  if req.path == "/right" then return 200, "right" end
-  return handlers[#req.target % #handlers + 1](req, res)
+local function sum_of(text)
+  local sum = 0
+  for place = 1, #text do sum = sum + text:byte(place) end
+  return sum
 end
 
-local server = assert(http.serve("127.0.0.1:80", handle, {
+local function handle(req, res)
+  for name, value in pairs(req.params) do assert(#name > 0 and #value > 0) end
+  return handlers[sum_of(req.target) % #handlers + 1](req, res)
+end
+
+local router = http.router()
+router:get("/right", function() return 200, "right" end)
+for _, pattern in ipairs { "/", "/:one", "/a/*rest", "/:one/:two" } do
+  router:any(pattern, handle)
+end
+
+local server = assert(http.serve("127.0.0.1:80", router, {
   on_error = function(message) failures[#failures + 1] = message end,
 }))
 
