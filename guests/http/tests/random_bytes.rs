@@ -136,7 +136,8 @@ const OF_ANSWERS: [&str; 18] = [
 ];
 
 const OF_ROUTES: [&str; 16] = [
-    "/", "/", "/", ":id", "*rest", "{", "}", "a", "b", "%20", "\n", "\n", ":", "*", "notes", "\u{e9}",
+    "/", "/", "/", ":id", "*rest", "{", "}", "a", "b", "%20", "\n", "\n", ":", "*", "notes",
+    "\u{e9}",
 ];
 
 const HEADS: [&str; 5] = [
@@ -175,8 +176,7 @@ fn read_head(text: &[u8], mut step: impl FnMut() -> usize) -> Read {
         let mut head = Head::default();
         match parse(&text[..end], &mut seen, 200, &mut head) {
             Ok(()) => {
-                let inside =
-                    |span: Span| span.in_bytes(&text[..head.size as usize]);
+                let inside = |span: Span| span.in_bytes(&text[..head.size as usize]);
                 let _ = (inside(head.path), inside(head.query), inside(head.host));
                 let fields = &head.fields[..head.count as usize];
                 let _ = fields
@@ -230,7 +230,10 @@ fn read_answer(
                     let _ = (field.name.in_bytes(head), field.value.in_bytes(head));
                 }
                 let is = [read.is_chunked, read.is_until_end, read.keeps_alive];
-                assert!(!(read.is_chunked && read.is_until_end), "two ends of a body");
+                assert!(
+                    !(read.is_chunked && read.is_until_end),
+                    "two ends of a body"
+                );
                 return Ok((read.size, read.status, read.length, is));
             }
             Err(Missing::Partial) if end < text.len() => {}
@@ -319,16 +322,22 @@ fn check_routes(text: &[u8]) {
     let (_, pattern) = pattern.expect("a pattern that was added");
     let parameters = &found.parameters[..found.count as usize];
     let values: Vec<&[u8]> = parameters.iter().map(|span| span.in_bytes(path)).collect();
-    assert_eq!(filled(pattern, &values), path, "the values fill the pattern");
+    assert_eq!(
+        filled(pattern, &values),
+        path,
+        "the values fill the pattern"
+    );
 }
 
 /// The pattern with values in the places of its parameters.
 fn filled(pattern: &[u8], values: &[&[u8]]) -> Vec<u8> {
     let mut values = values.iter();
-    let segments = pattern.split(|&byte| byte == b'/').map(|segment| match segment {
-        [b':' | b'*', _, ..] => values.next().copied().unwrap_or_default(),
-        _ => segment,
-    });
+    let segments = pattern
+        .split(|&byte| byte == b'/')
+        .map(|segment| match segment {
+            [b':' | b'*', _, ..] => values.next().copied().unwrap_or_default(),
+            _ => segment,
+        });
     segments.collect::<Vec<_>>().join(&b'/')
 }
 
@@ -339,7 +348,10 @@ fn check_text(value: &[u8]) {
         let digits = String::from_utf8_lossy(value);
         assert_eq!(digits.parse(), Ok(number), "the number of its digits");
     }
-    assert!(!text::is_token(value) || text::is_value(value), "a token is a value");
+    assert!(
+        !text::is_token(value) || text::is_value(value),
+        "a token is a value"
+    );
     for is_form in [false, true] {
         let mut room = vec![0; value.len()];
         let size = text::decode(value, is_form, &mut room);

@@ -29,10 +29,10 @@ const PROGRAM: &str = "
     local stopped = http.serve('127.0.0.1:0', reply)
     stopped:stop(0)
     local url = 'http://' .. server:address()
-    http.get(url .. '/fails')
+    http.get(url .. '/fails'):body()
     process.spawn(function()
       while true do
-        http.get(url)
+        http.get(url):body()
         process.sleep(0.005)
       end
     end)

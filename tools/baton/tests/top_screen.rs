@@ -115,7 +115,10 @@ fn servers_are_between_the_head_and_the_processes() {
     let lines = screen_of(&mut state, 80, 24);
     assert!(lines[3].starts_with("SERVER "), "{lines:#?}");
     assert!(lines[4].starts_with("127.0.0.1:8080 "), "{lines:#?}");
-    assert!(lines[5].starts_with("worker: 127.0.0.1:8081 "), "{lines:#?}");
+    assert!(
+        lines[5].starts_with("worker: 127.0.0.1:8081 "),
+        "{lines:#?}"
+    );
     assert!(lines[6].ends_with(" WAITS"), "{lines:#?}");
     assert_eq!(state.lines(), 16);
 }

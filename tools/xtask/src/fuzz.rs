@@ -59,7 +59,9 @@ impl FuzzOptions {
             .split_first()
             .ok_or("fuzz: what is to be fuzzed is missing; there is: http")?;
         if target != "http" {
-            return Err(format!("fuzz: nothing is called '{target}'; there is: http"));
+            return Err(format!(
+                "fuzz: nothing is called '{target}'; there is: http"
+            ));
         }
         let mut options = Self {
             seconds: DEFAULT_SECONDS,
@@ -191,7 +193,10 @@ impl Program {
 fn failure_of(mut command: Command) -> Result<Option<String>, String> {
     let cannot = |why: std::io::Error| format!("fuzz: {why}");
     let output = Stdio::piped;
-    command.stdin(Stdio::null()).stdout(output()).stderr(output());
+    command
+        .stdin(Stdio::null())
+        .stdout(output())
+        .stderr(output());
     let child = command.spawn().map_err(cannot)?;
     let id = child.id();
     let waiting = thread::spawn(move || child.wait_with_output());

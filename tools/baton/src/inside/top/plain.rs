@@ -76,7 +76,9 @@ pub(super) fn below_head(answer: &Answer, most: usize) -> Vec<String> {
     let kept = |vm: &KeptVm| format!("VM '{}' is kept: {}", clean(&vm.vm), clean(&vm.why));
     let mut lines: Vec<String> = answer.kept.iter().map(kept).collect();
     if !answer.servers.is_empty() {
-        let heading = ["SERVER", "OPEN", "REQ/S", "HANDLERS", "REFUSED", "FAILED", "TIMEOUTS"];
+        let heading = [
+            "SERVER", "OPEN", "REQ/S", "HANDLERS", "REFUSED", "FAILED", "TIMEOUTS",
+        ];
         lines.push(server_line(heading.map(str::to_owned)));
         lines.extend(answer.servers.iter().map(|server| {
             server_line([
@@ -101,9 +103,7 @@ pub(super) fn below_head(answer: &Answer, most: usize) -> Vec<String> {
 }
 
 fn server_line([server, open, rate, handlers, refused, failed, timeouts]: [String; 7]) -> String {
-    format!(
-        "{server:<28} {open:>5} {rate:>7} {handlers:>8} {refused:>8} {failed:>8} {timeouts:>8}"
-    )
+    format!("{server:<28} {open:>5} {rate:>7} {handlers:>8} {refused:>8} {failed:>8} {timeouts:>8}")
 }
 
 /// The table as plain text.
