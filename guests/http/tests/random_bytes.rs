@@ -1,8 +1,8 @@
 //! Random and mutated bytes, from seeds: nothing panics, and what comes in pieces is read as what
 //! comes at once.
 //!
-//! `cargo xtask fuzz http` runs it for long, by these variables: `BATON_HTTP_SECONDS` is how long it
-//! goes on; a few thousand seeds without it. `BATON_HTTP_SEED` is the first seed. The input of a
+//! `cargo xtask fuzz http` runs it for long, by these variables: `BATON_HTTP_SECONDS` is how long
+//! it goes on; a few thousand seeds without it. `BATON_HTTP_SEED` is the first seed. The input of a
 //! failure is made as short as it can be, and is written to the folder `BATON_HTTP_FOUND`, if it is
 //! set.
 

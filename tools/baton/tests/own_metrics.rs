@@ -217,7 +217,8 @@ fn fields_of_the_context_are_labels() {
          process.with_context({ route = '/y' }, function() calls:add(3, 'a') calls:add(4, 'b') end)
          print((lines 'calls':gsub('^.-;.-; ', '')))
          assert(calls:remove('a', '/x', 7))
-         local times = inspect.histogram('t_seconds', 'times', { context = { 'route' }, bounds = { 1 } })
+         local of_route = { context = { 'route' }, bounds = { 1 } }
+         local times = inspect.histogram('t_seconds', 'times', of_route)
          process.with_context({ route = '/x' }, function() times:observe(0.5) end)
          print((lines 't_seconds_sum'))",
     )

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     println!("fuzz: http for {} s, from seed {seed}", options.seconds);
     let half = (options.seconds / 2).max(1);
     fuzz_parsers(half, seed, &found)?;
-    let program = Program {
+    let program = FuzzedProgram {
         baton: build()?,
         script: workspace::root().join("tools/baton/tests/lua/own_http/random_bytes.lua"),
         seed,
@@ -123,14 +123,14 @@ fn build() -> Result<PathBuf, String> {
 }
 
 /// The Lua program.
-struct Program {
+struct FuzzedProgram {
     baton: PathBuf,
     script: PathBuf,
     seed: u64,
     folder: PathBuf,
 }
 
-impl Program {
+impl FuzzedProgram {
     /// Runs the program until the time is over. Returns the number of inputs.
     fn fuzz(&self, time: Duration) -> Result<u64, String> {
         let input = self.folder.join("current");

@@ -62,7 +62,8 @@ static baton_timeout time_option(lua_State *L, int index, const char *name) {
   if (type != LUA_TNIL) {
     if (type != LUA_TNUMBER || lua_tonumber(L, -1) != lua_tonumber(L, -1)) {
       const char *got = type == LUA_TNUMBER ? "NaN" : luaL_typename(L, -1);
-      luaL_argerror(L, index, lua_pushfstring(L, "option '%s': number expected, got %s", name, got));
+      luaL_argerror(
+          L, index, lua_pushfstring(L, "option '%s': number expected, got %s", name, got));
     }
     time = baton_lua_read_timeout(L, lua_gettop(L));
   }

@@ -120,7 +120,8 @@ void baton_lua_set_context(lua_State *L, struct baton_process *process);
 /* A process of the runtime's own that another one has spawned has no context. */
 void baton_lua_forget_context(struct baton_process *process);
 
-/* Moves the deadline of the process's work to so many nanoseconds from now, unless it is earlier. */
+/* Moves the deadline of the process's work to so many nanoseconds from now, unless it is earlier
+   already. */
 void baton_lua_limit_time(struct baton_process *process, baton_timeout left);
 
 /* life.c */

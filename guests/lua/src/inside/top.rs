@@ -6,9 +6,9 @@
 //! | what each has used since the last question, and the first rows | no | about 10 ns |
 //! | the description of the rows | yes | only for rows: about 2 us |
 //!
-//! Each VM is read by itself, and servers of `baton.http` without a look (`top/servers.rs`). With a filter, processes are described until there are enough rows:
-//! in several looks, as all processes wait during one. Where rows are merged by name, all are
-//! described.
+//! Each VM is read by itself, and servers of `baton.http` without a look (`top/servers.rs`). With a
+//! filter, processes are described until there are enough rows: in several looks, as all processes
+//! wait during one. Where rows are merged by name, all are described.
 
 mod names;
 mod servers;

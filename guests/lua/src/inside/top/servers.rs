@@ -47,7 +47,7 @@ impl Counts {
 }
 
 /// A server that has not stopped.
-struct Listed {
+struct ListedServer {
     number: u64,
     /// The number of its VM.
     vm: u64,
@@ -56,23 +56,23 @@ struct Listed {
     counts: Arc<Counts>,
 }
 
-struct List {
-    servers: Vec<Listed>,
+struct ServerList {
+    servers: Vec<ListedServer>,
     next: u64,
 }
 
-impl List {
-    const EMPTY: List = List {
+impl ServerList {
+    const EMPTY: ServerList = ServerList {
         servers: Vec::new(),
         next: 1,
     };
 }
 
-static LIST: ForkMutex<List> = ForkMutex::new(List::EMPTY);
+static LIST: ForkMutex<ServerList> = ForkMutex::new(ServerList::EMPTY);
 
 /// The child keeps the list, unless another thread was changing it at the fork.
 pub(in crate::inside) fn renew_in_child(child: &Child) {
-    LIST.free_in_child(child, List::EMPTY);
+    LIST.free_in_child(child, ServerList::EMPTY);
 }
 
 /// A server in the table.
@@ -137,7 +137,7 @@ fn read() -> Vec<ServerRow> {
         .map(|observed| (observed.id, observed.name))
         .collect();
     list.servers.retain(|server| vms.contains_key(&server.vm));
-    let row = |server: &Listed| ServerRow {
+    let row = |server: &ListedServer| ServerRow {
         id: server.number,
         vm: vms.get(&server.vm).cloned().unwrap_or_default(),
         name: server.name.clone(),
@@ -175,7 +175,7 @@ unsafe extern "C" fn baton_server_counts_new(
         let mut list = LIST.lock();
         let number = list.next;
         list.next += 1;
-        list.servers.push(Listed {
+        list.servers.push(ListedServer {
             number,
             vm: vm.id,
             name,
@@ -191,7 +191,7 @@ unsafe extern "C" fn baton_server_counts_new(
 #[unsafe(no_mangle)]
 extern "C" fn baton_server_counts_unlist(counts: *const Counts) {
     let mut list = LIST.lock();
-    let is_it = |server: &Listed| Arc::as_ptr(&server.counts) == counts;
+    let is_it = |server: &ListedServer| Arc::as_ptr(&server.counts) == counts;
     let place = list.servers.iter().position(is_it);
     if let Some(place) = place {
         list.servers.remove(place);
@@ -250,7 +250,7 @@ mod tests {
         let counts = unsafe {
             baton_server_counts_new(std::ptr::null(), c"http".as_ptr(), c"[::]:80".as_ptr())
         };
-        let is_listed = |server: &Listed| Arc::as_ptr(&server.counts) == counts;
+        let is_listed = |server: &ListedServer| Arc::as_ptr(&server.counts) == counts;
         assert!(!LIST.lock().servers.iter().any(is_listed));
         // SAFETY: they were just made.
         unsafe { baton_server_counts_free(counts) };

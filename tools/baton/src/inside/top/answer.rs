@@ -27,14 +27,14 @@ pub(super) struct Answer {
     /// The VM's.
     pub(super) totals: Totals,
     /// VMs of which nothing could be read.
-    pub(super) kept: Vec<KeptVm>,
+    pub(super) kept: Vec<UnreadVm>,
     /// The servers of `baton.http`.
     pub(super) servers: Vec<Server>,
 }
 
 /// A VM that a process keeps.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct KeptVm {
+pub(super) struct UnreadVm {
     pub(super) vm: String,
     pub(super) why: String,
 }

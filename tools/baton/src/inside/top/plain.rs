@@ -1,7 +1,7 @@
 //! The texts of the table: lines about the VM, and the cells of each row. And the table as plain
 //! text.
 
-use super::answer::{Answer, KeptVm, Rates, Row};
+use super::answer::{Answer, Rates, Row, UnreadVm};
 use super::units::{bytes, clean, count, duration, percent, shortened};
 use std::fmt::Write;
 
@@ -73,7 +73,7 @@ pub(super) fn head(pid: u32, answer: &Answer, rates: &Rates) -> [String; 3] {
 /// The lines about VMs that a process keeps, and about servers with a heading above: at most
 /// `most` lines, the last of which counts what is left out.
 pub(super) fn below_head(answer: &Answer, most: usize) -> Vec<String> {
-    let kept = |vm: &KeptVm| format!("VM '{}' is kept: {}", clean(&vm.vm), clean(&vm.why));
+    let kept = |vm: &UnreadVm| format!("VM '{}' is kept: {}", clean(&vm.vm), clean(&vm.why));
     let mut lines: Vec<String> = answer.kept.iter().map(kept).collect();
     if !answer.servers.is_empty() {
         let heading = [

@@ -126,7 +126,8 @@ end
 
 function case.what_is_no_value_is_refused()
   for bytes, why in pairs {
-    [""] = "it is empty", ["\x03\x01"] = "another version", ["\x02\x01"] = "truncated", ["\x01"] = "truncated",
+    [""] = "it is empty", ["\x03\x01"] = "another version",
+    ["\x02\x01"] = "truncated", ["\x01"] = "truncated",
     ["\x01\x01\x01"] = "something follows", ["\x01\xc1"] = "no value of Lua",
     ["\x01\xd4\x01\x01"] = "no value of Lua", ["\x01\xcf\x80\0\0\0\0\0\0\0"] = "above 2^63",
     ["\x01\x81\xc0\x01"] = "a key is nil", ["\x01\x81\x90\x01"] = "a key is nil or a table",

@@ -43,10 +43,12 @@ local WORDS = {
   request = {
     "GET ", "POST ", "HEAD ", "/", "?", "%", "%41", "a", "=", "&", " HTTP/1.1\r\n", "\r\n", "\n",
     "Host: a\r\n", "Content-Length: ", "1", "0", "-", "Transfer-Encoding: chunked\r\n", ": ",
-    "Connection: close\r\n", "Expect: 100-continue\r\n", "\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n",
+    "Connection: close\r\n", "Expect: 100-continue\r\n", "\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a\r\n",
   },
   reply = {
-    "HTTP/1.1 ", "HTTP/1.0 ", "200", "204", "301", "99", " OK\r\n", "\r\n", "\n", ": ", "1", "0", ";",
+    "HTTP/1.1 ", "HTTP/1.0 ", "200", "204", "301", "99", " OK\r\n", "\r\n", "\n", ": ", "1", "0",
+    ";",
     "Content-Length: ", "Transfer-Encoding: chunked\r\n", "Location: ", "http://", "//", "/", "?",
     "#", "[", "127.0.0.1", ":", "Connection: keep-alive\r\n", "Set-Cookie: ", "\r\n\r\n",
   },
