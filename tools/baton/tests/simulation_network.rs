@@ -38,6 +38,20 @@ cases! {
         what_a_simulated_run_has_not_is_refused,
 }
 
+mod vms {
+    use super::{harness, simulated};
+
+    cases! {
+        "simulation/network/vms.lua":
+            a_server_in_another_vm_is_reached,
+            who_waits_before_there_are_several_vms_is_woken,
+            large_bodies_go_both_ways_between_vms,
+            datagrams_go_between_vms,
+            the_end_of_a_vm_loses_its_connections,
+            a_halted_vm_loses_its_connections,
+    }
+}
+
 const SHOP: &str = "simulation/network/shop.lua";
 
 fn shop(seed: u32, style: &str) -> String {

@@ -41,9 +41,10 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     fs::create_dir_all(&found).map_err(|why| format!("fuzz: {}: {why}", found.display()))?;
     println!("fuzz: http for {} s, from seed {seed}", options.seconds);
     let half = (options.seconds / 2).max(1);
+    let baton = build()?;
     fuzz_parsers(half, seed, &found)?;
     let program = FuzzedProgram {
-        baton: build()?,
+        baton,
         script: workspace::root().join("tools/baton/tests/lua/own_http/random_bytes.lua"),
         seed,
         folder: found,

@@ -9,12 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int baton_loopback_read_address(
-    const char *text, const void *vm, struct baton_loopback_address *address) {
+int baton_loopback_read_address(const char *text, struct baton_loopback_address *address) {
   const char *colon = strrchr(text, ':'), *host = text;
   size_t length;
   memset(address, 0, sizeof *address);
-  address->vm = vm;
   address->number = -1;
   if (strlen(text) >= sizeof address->text - 8) return ENAMETOOLONG;
   strcpy(address->text, text);
@@ -41,9 +39,8 @@ void baton_loopback_write_address(struct baton_loopback_address *address) {
       address->number);
 }
 
-int baton_loopback_read_peer(
-    const char *text, const void *vm, struct baton_loopback_address *address) {
-  const int fault = baton_loopback_read_address(text, vm, address);
+int baton_loopback_read_peer(const char *text, struct baton_loopback_address *address) {
+  const int fault = baton_loopback_read_address(text, address);
   if (fault != 0) return fault;
   if (address->is_any) strcpy(address->host, "127.0.0.1");
   address->is_any = 0;
@@ -53,7 +50,6 @@ int baton_loopback_read_peer(
 
 int baton_loopback_is_same(const struct baton_loopback_address *one,
     const struct baton_loopback_address *other) {
-  if (one->vm != other->vm) return 0;
   if (one->number < 0 || other->number < 0) return strcmp(one->text, other->text) == 0;
   return one->number == other->number &&
       (one->is_any || other->is_any || strcmp(one->host, other->host) == 0);

@@ -1,6 +1,6 @@
 /*
-** The public header of loopback/: the network of a simulated run, in memory. Each VM has one of its
-** own: a change wakes the processes of its VM only.
+** The public header of loopback/: the network of a simulated run, in memory. All VMs of the program
+** have one together. What a VM has there ends with it.
 **
 **   faults.c      what goes wrong, and when things arrive: the run's seed decides
 **   addresses.c   which addresses are the same
@@ -44,9 +44,12 @@ struct baton_port;
 struct baton_link;
 struct baton_mailbox;
 
+/* Ends all that a VM has in the network, when it has ended or was halted: its connections are lost
+   at their other ends. What it has is closed all the same. */
+void baton_loopback_end_of(const void *vm);
+
 /* ports.c */
-/* Listens to an address in the network of `vm`: "host:port" or "unix:path". Returns 0, or an error
-   number. */
+/* Listens to an address for `vm`: "host:port" or "unix:path". Returns 0, or an error number. */
 int baton_port_open(const char *text, int backlog, int shares, const void *vm,
     struct baton_port **port);
 /* A connection that has arrived, or NULL. The caller has it from now on. */
@@ -56,7 +59,7 @@ uint64_t baton_port_next(const struct baton_port *port);
 const char *baton_port_address(const struct baton_port *port);
 /* Also loses the connections that were not accepted. */
 void baton_port_close(struct baton_port *port);
-/* Connects to an address. Returns 0, or an error number; EAGAIN: the backlog is full. It is
+/* Connects `vm` to an address. Returns 0, or an error number; EAGAIN: the backlog is full. It is
    connected when baton_link_is_connected says so. */
 int baton_loopback_connect(const char *text, const void *vm, struct baton_link **link);
 
@@ -75,7 +78,7 @@ void baton_link_close(struct baton_link *link);
 
 /* mailboxes.c */
 #define BATON_MAILBOX_LARGEST 65507 /* bytes of a datagram */
-/* Opens a mailbox with an address in the network of `vm`. Returns 0, or an error number. */
+/* Opens a mailbox with an address for `vm`. Returns 0, or an error number. */
 int baton_mailbox_open(
     const char *text, int shares, const void *vm, struct baton_mailbox **box);
 const char *baton_mailbox_address(const struct baton_mailbox *box);
@@ -112,7 +115,6 @@ int baton_loopback_repeats(void);
 /* addresses.c */
 #define BATON_LOOPBACK_FIRST_NUMBER 40000 /* of the ports that the system chooses */
 struct baton_loopback_address {
-  const void *vm;
   int number; /* -1: it has a path */
   int is_any; /* it has all hosts */
   char host[BATON_LOOPBACK_TEXT];
@@ -120,19 +122,21 @@ struct baton_loopback_address {
 };
 /* Reads an address of one's own, or that of a peer: any address is then this machine's. Returns an
    error number. */
-int baton_loopback_read_address(
-    const char *text, const void *vm, struct baton_loopback_address *address);
-int baton_loopback_read_peer(
-    const char *text, const void *vm, struct baton_loopback_address *address);
+int baton_loopback_read_address(const char *text, struct baton_loopback_address *address);
+int baton_loopback_read_peer(const char *text, struct baton_loopback_address *address);
 /* Writes its text anew: it has another host or number. */
 void baton_loopback_write_address(struct baton_loopback_address *address);
 /* Whether two sockets would get the same; or a socket what is sent to an address. */
 int baton_loopback_is_same(const struct baton_loopback_address *one,
     const struct baton_loopback_address *other);
 
-/* Makes both ends of a connection. Returns 0 without memory. */
-int baton_link_make(
-    const char *address, const char *of_client, struct baton_link *ends[2]);
+/* What the parts of the network do at the end of a VM. */
+void baton_links_end_of(const void *vm);
+void baton_mailboxes_end_of(const void *vm);
+
+/* Makes both ends of a connection, the client's first, each of a VM. Returns 0 without memory. */
+int baton_link_make(const char *address, const char *of_client, const void *const vms[2],
+    struct baton_link *ends[2]);
 uint64_t baton_link_arrives(const struct baton_link *link);
 struct baton_link **baton_link_after(struct baton_link *link); /* the next one in a backlog */
 void baton_link_reset(struct baton_link *link);

@@ -22,6 +22,7 @@ struct letter {
 
 struct baton_mailbox {
   struct baton_mailbox *next;
+  const void *vm; /* NULL: it has ended, and the mailbox is in no list */
   struct baton_loopback_address address;
   int shares;
   struct letter *first;
@@ -49,8 +50,9 @@ int baton_mailbox_open(
   struct baton_mailbox *box = calloc(1, sizeof *box);
   int fault;
   if (box == NULL) return ENOMEM;
+  box->vm = vm;
   box->shares = shares;
-  fault = baton_loopback_read_address(text, vm, &box->address);
+  fault = baton_loopback_read_address(text, &box->address);
   if (fault == 0 && box->address.number == 0) choose_number(box);
   baton_loopback_write_address(&box->address);
   if (fault == 0 && is_taken(box)) fault = EADDRINUSE;
@@ -111,7 +113,7 @@ int baton_mailbox_send(
     struct baton_mailbox *from, const char *text, const char *data, size_t size) {
   struct baton_loopback_address wanted;
   struct baton_mailbox *to;
-  int fault = baton_loopback_read_peer(text, from->address.vm, &wanted);
+  int fault = baton_loopback_read_peer(text, &wanted);
   if (fault != 0) return fault;
   if (size > BATON_MAILBOX_LARGEST) return EMSGSIZE;
   to = find(&wanted);
@@ -144,10 +146,23 @@ uint64_t baton_mailbox_next(const struct baton_mailbox *box) {
   return box->first != NULL ? box->first->at : BATON_NO_DEADLINE;
 }
 
+void baton_mailboxes_end_of(const void *vm) {
+  struct baton_mailbox **place = &mailboxes;
+  while (*place != NULL) {
+    struct baton_mailbox *box = *place;
+    if (box->vm == vm) {
+      *place = box->next;
+      box->vm = NULL;
+    } else {
+      place = &box->next;
+    }
+  }
+}
+
 void baton_mailbox_close(struct baton_mailbox *box) {
   struct baton_mailbox **place = &mailboxes;
-  while (*place != box) place = &(*place)->next;
-  *place = box->next;
+  while (box->vm != NULL && *place != box) place = &(*place)->next;
+  if (box->vm != NULL) *place = box->next;
   while (box->first != NULL) {
     struct letter *letter = box->first;
     box->first = letter->next;

@@ -13,6 +13,7 @@ enum { FIRST_OF_CLIENTS = 50000, END_OF_CLIENTS = 65000 };
 
 struct baton_port {
   struct baton_port *next;
+  const void *vm; /* NULL: it has ended, and the port is in no list */
   struct baton_loopback_address address;
   struct baton_link *first; /* the backlog, in the order of arrival */
   int length, backlog, shares;
@@ -39,9 +40,10 @@ int baton_port_open(const char *text, int backlog, int shares, const void *vm,
   struct baton_port *port = calloc(1, sizeof *port);
   int fault;
   if (port == NULL) return ENOMEM;
+  port->vm = vm;
   port->backlog = backlog;
   port->shares = shares;
-  fault = baton_loopback_read_address(text, vm, &port->address);
+  fault = baton_loopback_read_address(text, &port->address);
   if (fault == 0 && port->address.number == 0) choose_number(port);
   baton_loopback_write_address(&port->address);
   if (fault == 0 && is_taken(port)) fault = EADDRINUSE;
@@ -69,10 +71,25 @@ uint64_t baton_port_next(const struct baton_port *port) {
   return port->first != NULL ? baton_link_arrives(port->first) : BATON_NO_DEADLINE;
 }
 
+void baton_loopback_end_of(const void *vm) {
+  struct baton_port **place = &ports;
+  while (*place != NULL) {
+    struct baton_port *port = *place;
+    if (port->vm == vm) {
+      *place = port->next;
+      port->vm = NULL;
+    } else {
+      place = &port->next;
+    }
+  }
+  baton_links_end_of(vm);
+  baton_mailboxes_end_of(vm);
+}
+
 void baton_port_close(struct baton_port *port) {
   struct baton_port **place = &ports;
-  while (*place != port) place = &(*place)->next;
-  *place = port->next;
+  while (port->vm != NULL && *place != port) place = &(*place)->next;
+  if (port->vm != NULL) *place = port->next;
   while (port->first != NULL) {
     struct baton_link *link = port->first;
     port->first = *baton_link_after(link);
@@ -120,14 +137,17 @@ int baton_loopback_connect(const char *text, const void *vm, struct baton_link *
   struct baton_loopback_address wanted;
   struct baton_port *port;
   struct baton_link *ends[2];
+  const void *vms[2];
   char client[BATON_LOOPBACK_TEXT];
-  const int fault = baton_loopback_read_peer(text, vm, &wanted);
+  const int fault = baton_loopback_read_peer(text, &wanted);
   if (fault != 0) return fault;
   port = find(&wanted);
   if (port == NULL) return wanted.number < 0 ? ENOENT : ECONNREFUSED;
   if (port->length > port->backlog) return EAGAIN;
   name_client(port, client);
-  if (!baton_link_make(wanted.text, client, ends)) return ENOMEM;
+  vms[0] = vm;
+  vms[1] = port->vm;
+  if (!baton_link_make(wanted.text, client, vms, ends)) return ENOMEM;
   add(port, ends[1]);
   *link = ends[0];
   return 0;

@@ -74,7 +74,7 @@ static const char *why_not(lua_State *L, int index, struct baton_net_socket **so
   const struct baton_process *process = baton_lua_running(L);
   if (process == NULL) return "the program is ending";
   *socket = baton_net_socket_at(L, index, types[type_at(L, index)].kind);
-  if ((*socket)->simulated != NULL) return "each VM of a simulated run has a network of its own";
+  if ((*socket)->simulated != NULL) return "a connection of a simulated run stays in its VM";
   if ((*socket)->departed != NULL) return "it was moved";
   if ((*socket)->descriptor < 0) return "it is closed";
   if ((*socket)->forks == process->vm->forks &&

@@ -208,7 +208,7 @@ end
 function case.what_a_simulated_run_has_not_is_refused()
   local _, peer = pair()
   local vm = require "baton.vm"
-  check.raises("each VM of a simulated run has a network of its own", vm.move, peer)
+  check.raises("a connection of a simulated run stays in its VM", vm.move, peer)
   check.raises("option 'loss': number from 0 to 1.0 expected, got 2.0", net.simulated, { loss = 2 })
   check.raises("option 'drop': number from 0 to 1.0", net.simulated, { drop = -1 })
   check.raises("option 'twice': number from 0 to 1.0", net.simulated, { twice = 2 })
