@@ -35,6 +35,7 @@ cases! {
         datagrams_have_addresses_and_ends,
         datagrams_overtake_each_other_get_lost_and_come_twice,
         a_socket_that_is_not_read_keeps_so_many_datagrams,
+        a_reply_of_http_has_the_virtual_date,
         what_a_simulated_run_has_not_is_refused,
 }
 

@@ -205,6 +205,18 @@ function case.a_socket_that_is_not_read_keeps_so_many_datagrams()
   check.equal(kept(("x"):rep(10000)), 212992 // 10000)
 end
 
+function case.a_reply_of_http_has_the_virtual_date()
+  net.simulated {}
+  local http = require "baton.http"
+  local server <close> = http.serve("127.0.0.1:80", function() return 200, "x" end)
+  process.sleep(100000)
+  local before = os.time()
+  local date = http.get("http://127.0.0.1:80/", { pool = false }).headers.date
+  local known = {}
+  for second = before, os.time() do known[os.date("!%a, %d %b %Y %H:%M:%S GMT", second)] = true end
+  check.that(known[date], date)
+end
+
 function case.what_a_simulated_run_has_not_is_refused()
   local _, peer = pair()
   local vm = require "baton.vm"
