@@ -33,6 +33,7 @@ void baton_net_await_stir(lua_State *L, struct baton_process *process, uint64_t 
   struct baton_wake wake;
   if (until == BATON_NO_DEADLINE) timeout = BATON_FOREVER;
   baton_inline_check_may_wait(L, process);
+  if (stirs != NULL) baton_lua_check_memory_for_object(L, process->vm, 0);
   baton_lua_enter(L);
   /* nobody else has run since the caller has looked */
   wake = stirs != NULL ? baton_words_wait(executor, stirs, 0, baton_words_load(stirs, 0), timeout)
