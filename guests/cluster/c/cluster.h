@@ -8,7 +8,8 @@
 ** Everything else is in Lua (lua/), so the processes that wait can be killed, and
 ** others go on.
 **
-** Values are MessagePack behind one byte, the version. Strings are `str` if they are UTF-8, else
+** Values are MessagePack behind one byte, the version. In version 2, a map comes before the value:
+** the work that it belongs to (lua/work.lua). Strings are `str` if they are UTF-8, else
 ** `bin`; both become strings. A table with the keys 1 to n is an array, any other one a map, and an
 ** empty one an array. Integers have 64 bits, all floats are `float 64`. There is no code, and no
 ** extension type.
@@ -25,6 +26,7 @@
 int baton_cluster_open(lua_State *L);
 
 #define BATON_VALUES_VERSION 1
+#define BATON_VALUES_WITH_WORK 2 /* the version of those that follow a map */
 #define BATON_VALUES_DEPTH 100 /* tables within tables */
 
 /* pack.c */
@@ -38,5 +40,7 @@ int baton_cluster_pack_list(lua_State *L);
 int baton_cluster_unpack(lua_State *L);
 /* unpack_list(bytes) -> true, values of the array...; or false, what is wrong */
 int baton_cluster_unpack_list(lua_State *L);
+/* work_of(bytes) -> the map before the value, or nil */
+int baton_cluster_work_of(lua_State *L);
 
 #endif

@@ -250,6 +250,7 @@ int baton_cluster_open(lua_State *L) {
       {"finish", end}, {"source", source}, {"pack", baton_cluster_pack},
       {"pack_list", baton_cluster_pack_list},
       {"unpack", baton_cluster_unpack}, {"unpack_list", baton_cluster_unpack_list},
+      {"work_of", baton_cluster_work_of},
       {NULL, NULL}};
   if (luaL_newmetatable(L, ENGINE)) {
     lua_pushcfunction(L, end);
@@ -261,6 +262,7 @@ int baton_cluster_open(lua_State *L) {
   lua_pop(L, 1);
   baton_module_note(baton_cluster_unpack, BATON_MODULE_GIVES_WAY);
   baton_module_note(baton_cluster_unpack_list, BATON_MODULE_GIVES_WAY);
+  baton_module_note(baton_cluster_work_of, BATON_MODULE_GIVES_WAY);
   lua_pushcfunction(L, source);
   lua_pushliteral(L, "cluster");
   lua_call(L, 1, 1);

@@ -260,7 +260,10 @@ static int fail(lua_State *L, fault wrong) {
   return 2;
 }
 
+/* Reads the version, and leaves the map before the value out. */
 static fault begin(lua_State *L, struct reader *reader) {
+  unsigned version;
+  fault wrong;
   size_t size;
   const char *bytes = luaL_checklstring(L, 1, &size);
   lua_settop(L, 1);
@@ -268,9 +271,13 @@ static fault begin(lua_State *L, struct reader *reader) {
   reader->at = (const unsigned char *)bytes;
   reader->end = reader->at + size;
   if (size == 0) return "it is empty";
-  if (*reader->at++ != BATON_VALUES_VERSION)
+  version = *reader->at++;
+  if (version == BATON_VALUES_VERSION) return NULL;
+  if (version != BATON_VALUES_WITH_WORK)
     return "it is of another version, or not from baton.cluster";
-  return NULL;
+  wrong = read_value(reader, 0);
+  lua_settop(L, 1);
+  return wrong;
 }
 
 int baton_cluster_unpack(lua_State *L) {
@@ -299,4 +306,16 @@ int baton_cluster_unpack_list(lua_State *L) {
   for (i = 0; wrong == NULL && i < count; i++) wrong = read_value(&reader, 0);
   if (wrong == NULL && reader.at != reader.end) wrong = "something follows the list";
   return wrong != NULL ? fail(L, wrong) : 1 + (int)count;
+}
+
+int baton_cluster_work_of(lua_State *L) {
+  struct reader reader;
+  size_t size;
+  const char *bytes = luaL_checklstring(L, 1, &size);
+  if (size == 0 || *bytes != BATON_VALUES_WITH_WORK) return 0;
+  reader.L = L;
+  reader.at = (const unsigned char *)bytes + 1;
+  reader.end = (const unsigned char *)bytes + size;
+  if (read_value(&reader, 0) != NULL || !lua_istable(L, -1)) return 0;
+  return 1;
 }

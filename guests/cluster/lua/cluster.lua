@@ -506,7 +506,7 @@ end
 
 Subscription.__close = subscription_methods.close
 
-for _, part in ipairs { "services", "queues", "tables" } do
+for _, part in ipairs { "work", "services", "queues", "tables" } do
   engine.source("cluster/" .. part)(core)
 end
 

@@ -84,6 +84,18 @@ local function end_job(self, call, kind, delay, why)
   return core.submit(held.state, kind, 0, nil, why, nil, held.number, delay)
 end
 
+-- The fields of the sender's context, as `work` sets them.
+function Job.__index:context()
+  local held = held_of[self]
+  if not held then
+    if getmetatable(self) == Job then return nil, "over" end
+    refuse(2, 0, "context", "job expected, got %s", type(self))
+  end
+  local fields = {}
+  for name, value in pairs(held.fields) do fields[name] = value end
+  return fields
+end
+
 function Job.__index:done() return end_job(self, "done", DONE) end
 
 function Job.__index:retry(delay)
@@ -162,7 +174,8 @@ function Queue.__index:send(value, options)
   if id and (id == "" or #id > 200 or id:find "%c") then
     refuse(2, 2, "send", "option 'id': a line of 1 to 200 bytes expected")
   end
-  local bytes = core.pack(2, queue.state, "job", value)
+  local bytes = core.add_work(core.pack(2, queue.state, "job", value))
+  core.check_size(2, queue.state, "the job", bytes)
   local answer, why = core.ask(
     queue.state,
     nil,
@@ -185,7 +198,8 @@ local function job_of(queue, holder, payload, why, tries, number)
   local job =
     setmetatable({ tries = tries, why = why ~= "" and why or nil, value = nil }, Job)
   if is_read then job.value = value end
-  held_of[job] = { state = queue.state, number = number, holder = holder }
+  local fields = core.work_of(payload)
+  held_of[job] = { state = queue.state, number = number, holder = holder, fields = fields }
   if is_read then return job end
   job:reject(value)
 end
@@ -237,7 +251,9 @@ end
 -- A job for which a function runs. If the function returns, the job is done; if it fails, it is
 -- tried again; if it is killed, the end of its process gives it back.
 local function work_on(job, f)
-  local is_done, failure = xpcall(f, debug.traceback, job.value, job)
+  local fields = held_of[job].fields
+  local is_done, failure =
+    xpcall(core.with_fields, debug.traceback, fields, f, job.value, job)
   if not held_of[job] then return end
   if is_done then
     job:done()

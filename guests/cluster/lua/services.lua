@@ -62,8 +62,7 @@ local function finish(request, is_done, ...)
   fail(request.service, request.to, failure[1], failure[2])
 end
 
-local function run(request, is_read, name, ...)
-  local request <close> = request
+local function answer(request, is_read, name, ...)
   local method = is_read and request.service.methods[name]
   if not is_read then
     request.is_replied = true
@@ -77,12 +76,19 @@ local function run(request, is_read, name, ...)
   finish(request, xpcall(method, trace_of, ...))
 end
 
+local function run(request, fields, ...)
+  local request <close> = request
+  core.with_fields(fields, answer, request, ...)
+end
+
 -- The dispatcher calls it, so it must not wait.
 function Service.take(service, _, to, payload)
   if to == "" then return end -- something was published there
   if service.is_closed or not service.free:wait(0) then return reply(service, to, BUSY) end
   local request = setmetatable({ service = service, to = to }, Request)
-  process.spawn({ name = service.name, quiet = true }, run, request, engine.unpack_list(payload))
+  local fields, left = core.work_of(payload)
+  local options = { name = service.name, quiet = true, time_left = left }
+  process.spawn(options, run, request, fields, engine.unpack_list(payload))
 end
 
 function Service.ended(service)
@@ -157,6 +163,11 @@ local function results(name, is_read, kind, ...)
   return engine.raise(failure, trace)
 end
 
+-- The lesser of two times that may be nil.
+local function least(one, other)
+  return one and other and math.min(one, other) or one or other
+end
+
 local function is_busy(is_read, kind) return is_read and kind == BUSY end
 
 function methods:call(name, method, ...)
@@ -170,11 +181,12 @@ function methods:call(name, method, ...)
   local is_packed, bytes =
     pcall(engine.pack_list, "argument", method, table.unpack(arguments, 1, count))
   if not is_packed then error(bytes, 2) end
-  core.check_size(2, state, "the arguments", bytes)
+  core.check_size(2, state, "the arguments", core.add_work(bytes, timeout))
   local deadline, pause = timeout and process.now() + timeout, FIRST_PAUSE
   while true do
     local rest = deadline and math.max(deadline - process.now(), 0)
-    local answer, why = core.ask(state, rest, nil, REQUEST, subject_of(name), nil, bytes)
+    local message = core.add_work(bytes, least(rest, process.time_left()))
+    local answer, why = core.ask(state, rest, nil, REQUEST, subject_of(name), nil, message)
     if not answer then return nil, why end
     if not is_busy(engine.unpack_list(answer.payload)) then
       return results(name, engine.unpack_list(answer.payload))

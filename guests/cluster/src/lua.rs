@@ -518,6 +518,7 @@ unsafe extern "C" fn baton_cluster_source(name: *const c_char, size: *mut usize)
         b"cluster" => include_str!("../lua/cluster.lua"),
         b"cluster/queues" => include_str!("../lua/queues.lua"),
         b"cluster/services" => include_str!("../lua/services.lua"),
+        b"cluster/work" => include_str!("../lua/work.lua"),
         b"cluster/tables" => include_str!("../lua/tables.lua"),
         _ => "",
     };

@@ -256,6 +256,7 @@ struct baton_process {
   /* its neighbours in one of the scope's lists: the next process, and what points at this one */
   struct baton_process *scope_next, **scope_place;
   struct Table *context;        /* data that follows its work (objects/context.c); NULL: none */
+  uint64_t deadline;            /* of its work, as baton_now tells time; 0: none */
   struct baton_debugged *debugged; /* what a debugger does with it (debugger/); NULL: nothing */
   unsigned char traced;         /* a debugger steps it, or wants it to stop */
   unsigned char in_debugger;    /* it runs for a debugger: enum baton_in_debugger */

@@ -321,6 +321,7 @@ function Server:stop(grace)
     closer:kill()
     socket.conn:close()
   end
+  self.core:unlist()
   return killed
 end
 
@@ -367,9 +368,10 @@ function http.serve(address, handler, given)
     if not listener then return nil, why end
   end
   local priority = process.current():priority()
+  local text = listener:address()
   local server = setmetatable({
     connections = {}, -- of HTTP/2, and their processes
-    core = core.server(options),
+    core = core.server(options, text),
     handler = handler,
     http2 = web ~= true and options.http2 ~= false and web.http2(core) or nil,
     listener = listener,
@@ -380,7 +382,7 @@ function http.serve(address, handler, given)
     sockets = setmetatable({}, { __mode = "k" }),
     -- What computes sinks, so that others wait for one slice at most.
     spawn_options = { daemon = true, decay = true, name = options.name, priority = priority },
-    text = listener:address(),
+    text = text,
     tls = tls,
     web = web,
   }, Server)

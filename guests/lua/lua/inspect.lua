@@ -134,11 +134,24 @@ local function is_list_of(list, kind)
   return count == #list
 end
 
+local MOST_SETS = 1000 -- of labels
+
+-- The names of labels with those of fields of the context behind them.
+local function all_labels(labels, context)
+  local all = {}
+  for _, list in next, { labels, context } do
+    for place = 1, #list do all[#all + 1] = list[place] end
+  end
+  return all
+end
+
 -- inspect.counter, inspect.gauge or inspect.histogram.
 local function kind_of_metric(kind)
   local new = questions.metric
   local with_bounds = kind == "histogram"
-  local expected = with_bounds and "the options 'labels' and 'bounds'" or "the option 'labels'"
+  local known = { labels = true, context = true, max_sets = true, bounds = with_bounds or nil }
+  local expected = "the options 'labels', 'context'"
+    .. (with_bounds and ", 'max_sets' and 'bounds'" or " and 'max_sets'")
   return function(name, help, options)
     if type(name) ~= "string" then wrong(1, kind, "a name as a string", type(name)) end
     if type(help) ~= "string" or help == "" then
@@ -147,20 +160,28 @@ local function kind_of_metric(kind)
     if options == nil then options = {} end
     if type(options) ~= "table" then wrong(3, kind, "table", type(options)) end
     for option in next, options do
-      if option ~= "labels" and not (with_bounds and option == "bounds") then
-        wrong(3, kind, expected, format("'%s'", option))
-      end
+      if not known[option] then wrong(3, kind, expected, format("'%s'", option)) end
     end
     local labels, bounds = options.labels, options.bounds
+    local context, most = options.context, options.max_sets
     if labels == nil then labels = {} end
+    if context == nil then context = {} end
+    if most == nil then most = MOST_SETS end
     if bounds == nil then bounds = with_bounds and BOUNDS or {} end
     if not is_list_of(labels, "string") then
       wrong(3, kind, "a list of names in 'labels'", type(labels))
     end
+    if not is_list_of(context, "string") then
+      wrong(3, kind, "a list of names of fields in 'context'", type(context))
+    end
+    if math_type(most) ~= "integer" or most < 1 or most > MOST_SETS then
+      wrong(3, kind, "from 1 to 1000 sets of labels in 'max_sets'", format("'%s'", most))
+    end
     if not is_list_of(bounds, "number") then
       wrong(3, kind, "a list of numbers in 'bounds'", type(bounds))
     end
-    local metric, why = new(kind, name, help, labels, bounds)
+    local fields = #context > 0 and { unpack(context) } or nil
+    local metric, why = new(kind, name, help, all_labels(labels, context), bounds, fields, most)
     return metric or refuse_argument(2, 1, kind, why)
   end
 end

@@ -17,6 +17,7 @@ local is_shared, max = internal.is_shared, math.max
 local new_channel, new_words, class = vm.channel, vm.shared, vm.class
 local choose, spawn, current = process.select, process.spawn, process.current
 local get_context, set_context = process.context, process.set_context
+local now, time_left = process.now, process.time_left
 local pack, unpack, traceback = table.pack, table.unpack, debug.traceback
 local xpcall, pcall, error, type, tostring, select = xpcall, pcall, error, type, tostring, select
 local require, pairs, ipairs = require, pairs, ipairs
@@ -174,6 +175,7 @@ local serve_request = {
   call = function(message)
     local what = message.proxy and "proxy " .. message.proxy or tostring(message.what)
     local options = { name = "call of " .. what, priority = 40, quiet = true }
+    if message.deadline then options.time_left = message.deadline - now() end
     calls[message.key] = spawn(options, run_call, message)
   end,
   cancel = function(message)
@@ -217,6 +219,8 @@ local function ask(target, message)
   message.key = own_id .. ":" .. last_call
   message.reply = reply
   message.context = get_context()
+  local left = time_left()
+  message.deadline = left and now() + left
   local is_open = false
   local guard <close> = closing(function()
     if is_open then target.requests:send({ kind = "cancel", key = message.key }, 0) end

@@ -16,7 +16,8 @@ use std::sync::OnceLock;
 /// The most metrics of a program.
 const MOST_METRICS: usize = 1000;
 
-/// The most sets of labels of one metric with a value of their own. Later ones share one.
+/// The most sets of labels of one metric with a value of their own, and their number unless the
+/// program says less. Later ones share one.
 const MOST_SERIES: usize = 1000;
 
 /// The value of each label of the set that they share.
@@ -38,6 +39,8 @@ struct Metric {
     help: String,
     labels: Vec<String>,
     bounds: Vec<f64>,
+    /// How many sets of labels have a value of their own.
+    most: usize,
     series: ForkMutex<HashMap<Vec<Vec<u8>>, Value>>,
 }
 
@@ -101,8 +104,17 @@ impl Metric {
             help: help.to_owned(),
             labels,
             bounds,
+            most: MOST_SERIES,
             series: ForkMutex::new(series),
         })
+    }
+
+    /// The same with fewer sets of labels.
+    fn with_most(self, most: usize) -> Metric {
+        Metric {
+            most: most.clamp(1, MOST_SERIES),
+            ..self
+        }
     }
 
     fn is_like(&self, other: &Metric) -> bool {
@@ -156,7 +168,7 @@ impl Metric {
         }
         let mut key: Vec<Vec<u8>> = labels.iter().map(|label| label.to_vec()).collect();
         let mut series = self.series.lock();
-        if series.len() >= MOST_SERIES && !series.contains_key(&key) {
+        if series.len() >= self.most && !series.contains_key(&key) {
             key.fill(OTHERS.to_vec());
         }
         let value = series
@@ -312,7 +324,8 @@ unsafe fn tell(text: &str, message: *mut c_char, room: usize) {
 }
 
 /// The number of the metric with this name, which is made if there is none; -1 and a message if
-/// that is not possible. `kind` is 0 for a counter, 1 for a gauge, 2 for a histogram.
+/// that is not possible. `kind` is 0 for a counter, 1 for a gauge, 2 for a histogram. `most` sets
+/// of labels have a value of their own.
 ///
 /// # Safety
 /// The texts are C strings; there are as many labels and bounds as told; `message` is writable for
@@ -327,6 +340,7 @@ unsafe extern "C" fn baton_metric_number(
     label_count: usize,
     bounds: *const f64,
     bound_count: usize,
+    most: usize,
     message: *mut c_char,
     room: usize,
 ) -> c_int {
@@ -353,7 +367,8 @@ unsafe extern "C" fn baton_metric_number(
             "at most {MOST_LABELS} labels and {MOST_BOUNDS} bounds expected"
         ))
     } else {
-        Metric::new(kind, &name, &help, labels.collect(), bounds).and_then(number_of)
+        Metric::new(kind, &name, &help, labels.collect(), bounds)
+            .and_then(|metric| number_of(metric.with_most(most)))
     };
     match made {
         Ok(number) => c_int::try_from(number).unwrap_or(-1),
@@ -446,6 +461,21 @@ mod tests {
             panic!("it is a number");
         };
         assert!((others - 1000.0).abs() < 0.1, "{others}");
+    }
+
+    #[test]
+    fn a_metric_may_have_fewer_sets_of_labels() {
+        let counter = metric(FamilyKind::Counter, "c", &["route"], &[]).with_most(2);
+        for route in ["/a", "/b", "/c", "/d", "/a"] {
+            let changed = counter.change(&[route.as_bytes()], Change::Add(1.0));
+            changed.expect("it counts");
+        }
+        let series = counter.series.lock();
+        assert_eq!(series.len(), 3);
+        let Value::Number(others) = series[&vec![OTHERS.to_vec()]] else {
+            panic!("it is a number");
+        };
+        assert!((others - 2.0).abs() < 0.1, "{others}");
     }
 
     #[test]

@@ -101,6 +101,7 @@ cases! {
         keys_that_share_one_place_of_a_table_are_refused,
         large_maps_with_other_keys_are_read,
         others_run_while_a_large_message_is_read,
+        a_map_before_a_value_is_left_out,
         lists_keep_nil;
 }
 
@@ -122,9 +123,11 @@ served! {
         a_busy_instance_passes_calls_to_a_free_one,
         a_caller_may_give_up,
         a_killed_request_is_an_error_of_the_caller,
-        a_closed_service_finishes_what_it_has_begun;
+        a_closed_service_finishes_what_it_has_begun,
+        a_call_has_the_context_and_the_deadline_of_its_caller;
     mod queues from "cluster/queues.lua":
         a_job_is_stored_and_comes_to_one,
+        a_job_has_the_context_of_its_sender,
         false_and_large_values_are_jobs_too,
         a_second_job_with_the_same_id_is_dropped,
         a_delayed_job_comes_later,

@@ -105,6 +105,10 @@ cases! {
         collections_keep_it,
         a_call_of_another_vm_takes_it_along,
         a_vm_begins_with_that_of_its_spawner,
+        the_time_left_is_that_of_the_earliest_deadline,
+        the_deadline_follows_the_work,
+        a_deadline_may_be_given_to_a_process_and_ends_nothing,
+        calls_of_other_vms_have_the_deadline_of_the_caller,
         misuse_raises;
     mod finalizers from "processes/finalizers.lua":
         those_that_wait_in_a_generational_collection_do_no_harm,

@@ -112,3 +112,18 @@ fn several_vms_are_one_in_a_simulated_run() {
         check_case(file, name, &run.run());
     }
 }
+
+#[test]
+fn random_and_mutated_bytes_harm_neither_server_nor_client() {
+    let run = baton().arg("--simulate").arg("1");
+    let run = run.script("own_http/random_bytes.lua");
+    let file = run.scratch().join("input");
+    let run = run.arg("make").arg("1").arg("200").arg(&file);
+    run.run().succeeds();
+    // The last input, by itself.
+    let run = baton().arg("--simulate").arg("1");
+    let run = run.script("own_http/random_bytes.lua").arg("try");
+    let input = run.scratch().join("input");
+    std::fs::write(&input, b"request\nGET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is written");
+    run.arg(&input).run().succeeds();
+}

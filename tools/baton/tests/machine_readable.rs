@@ -84,6 +84,21 @@ fn every_field_of_stacks_and_of_tables_is_in_the_book() {
 }
 
 #[test]
+fn every_field_of_servers_is_in_the_book() {
+    let code = "
+        local http = require 'baton.http'
+        assert(http.serve('127.0.0.1:0', function() return 200, 'x' end))
+        print 'ready'
+        io.stdout:flush()
+        process.sleep(3600)";
+    let program = ready(observed(code));
+    let table = ask("top", &program, &["--json", "-d", "0.1"]);
+    assert!(table.stdout.contains("\"servers\""), "{table}");
+    assert_is_documented(&table, "baton.top");
+    program.signal_until_it_ends("KILL");
+}
+
+#[test]
 fn every_field_of_profiles_traces_and_metrics_is_in_the_book() {
     let program = program();
     let profile = ask("profile", &program, &["--json", "--waits", "-d", "0.2"]);

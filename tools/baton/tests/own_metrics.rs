@@ -80,11 +80,23 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "inspect.gauge('a', 'h', { bounds = {} })",
-        "#3 to 'gauge' (the option 'labels' expected, got 'bounds')",
+        "#3 to 'gauge' (the options 'labels', 'context' and 'max_sets' expected, got 'bounds')",
     ),
     (
         "inspect.gauge('a', 'h', { labels = 'x' })",
         "(a list of names in 'labels' expected, got string)",
+    ),
+    (
+        "inspect.gauge('a', 'h', { context = { x = 1 } })",
+        "(a list of names of fields in 'context' expected, got table)",
+    ),
+    (
+        "inspect.gauge('a', 'h', { max_sets = 1001 })",
+        "(from 1 to 1000 sets of labels in 'max_sets' expected, got '1001')",
+    ),
+    (
+        "inspect.gauge('a', 'h', { labels = { 'b' }, context = { 'b' } })",
+        "the label 'b' is given twice",
     ),
     (
         "inspect.gauge('a', 'h', { labels = { '1' } })",
@@ -192,6 +204,30 @@ fn all_vms_share_a_metric_by_its_name() {
     .succeeds()
     .wrote(
         "# HELP calls_total calls; # TYPE calls_total counter; calls_total{who=\"all\"} 40000\n",
+    );
+}
+
+#[test]
+fn fields_of_the_context_are_labels() {
+    counting(
+        "local calls = inspect.counter('calls', 'calls',
+           { labels = { 'kind' }, context = { 'route', 'user' }, max_sets = 2 })
+         calls:add(1, 'a')
+         process.with_context({ route = '/x', user = 7 }, function() calls:add(2, 'a') end)
+         process.with_context({ route = '/y' }, function() calls:add(3, 'a') calls:add(4, 'b') end)
+         print((lines 'calls':gsub('^.-;.-; ', '')))
+         assert(calls:remove('a', '/x', 7))
+         local of_route = { context = { 'route' }, bounds = { 1 } }
+         local times = inspect.histogram('t_seconds', 'times', of_route)
+         process.with_context({ route = '/x' }, function() times:observe(0.5) end)
+         print((lines 't_seconds_sum'))",
+    )
+    .succeeds()
+    .wrote(
+        "calls_total{kind=\"(others)\",route=\"(others)\",user=\"(others)\"} 7; \
+         calls_total{kind=\"a\",route=\"\",user=\"\"} 1; \
+         calls_total{kind=\"a\",route=\"/x\",user=\"7\"} 2\n\
+         t_seconds_sum{route=\"/x\"} 0.5\n",
     );
 }
 

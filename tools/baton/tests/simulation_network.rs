@@ -32,7 +32,25 @@ cases! {
         lost_connections_are_lost_at_both_ends,
         limits_backlogs_closes_and_kills_end_waits,
         a_killed_process_connects_no_longer,
+        datagrams_have_addresses_and_ends,
+        datagrams_overtake_each_other_get_lost_and_come_twice,
+        a_socket_that_is_not_read_keeps_so_many_datagrams,
+        a_reply_of_http_has_the_virtual_date,
         what_a_simulated_run_has_not_is_refused,
+}
+
+mod vms {
+    use super::{harness, simulated};
+
+    cases! {
+        "simulation/network/vms.lua":
+            a_server_in_another_vm_is_reached,
+            who_waits_before_there_are_several_vms_is_woken,
+            large_bodies_go_both_ways_between_vms,
+            datagrams_go_between_vms,
+            the_end_of_a_vm_loses_its_connections,
+            a_halted_vm_loses_its_connections,
+    }
 }
 
 const SHOP: &str = "simulation/network/shop.lua";

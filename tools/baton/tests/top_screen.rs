@@ -19,7 +19,7 @@ mod state;
 #[path = "../src/inside/top/units.rs"]
 mod units;
 
-use answer::tests::{answer, row};
+use answer::tests::{answer, row, with_servers};
 use baton_observe::report::Process;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
@@ -66,7 +66,8 @@ fn types(state: &mut ScreenState, letters: &str) -> Vec<Action> {
 /// What is on a screen of this size, by lines without trailing spaces.
 fn screen_of(state: &mut ScreenState, width: u16, height: u16) -> Vec<String> {
     let mut canvas = canvas::Canvas::new(width, height);
-    state.set_room(screen::room(height), width);
+    let room = screen::room(height, state);
+    state.set_room(room, width);
     screen::draw(&mut canvas, state);
     canvas::tests::lines(&canvas)
 }
@@ -105,6 +106,34 @@ fn the_table_has_the_vm_above_and_a_line_for_each_process() {
     );
     assert_eq!(lines[6], "");
     assert!(lines[23].starts_with("q quit"), "{lines:#?}");
+}
+
+#[test]
+fn servers_are_between_the_head_and_the_processes() {
+    let mut state = fresh();
+    tell(&mut state, with_servers(answer(12.0, 5000, rows(30)), 2));
+    let lines = screen_of(&mut state, 80, 24);
+    assert!(lines[3].starts_with("SERVER "), "{lines:#?}");
+    assert!(lines[4].starts_with("127.0.0.1:8080 "), "{lines:#?}");
+    assert!(
+        lines[5].starts_with("worker: 127.0.0.1:8081 "),
+        "{lines:#?}"
+    );
+    assert!(lines[6].ends_with(" WAITS"), "{lines:#?}");
+    assert_eq!(state.lines(), 16);
+}
+
+#[test]
+fn many_servers_leave_room_for_processes() {
+    let mut state = fresh();
+    tell(&mut state, with_servers(answer(12.0, 5000, rows(30)), 50));
+    let lines = screen_of(&mut state, 80, 24);
+    let expected = "... and 46 more lines on VMs and servers";
+    assert_eq!(lines[8], expected, "{lines:#?}");
+    assert!(lines[9].ends_with(" WAITS"), "{lines:#?}");
+    for height in 0..12 {
+        let _ = screen_of(&mut state, 80, height);
+    }
 }
 
 #[test]

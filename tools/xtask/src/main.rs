@@ -14,6 +14,7 @@
 //! - [`cluster`] starts NATS servers for trying out.
 //! - [`vsix`] packs the extension for VS Code.
 //! - [`stress`] repeats the concurrent tests, and [`soak`] runs the interpreter under a long load.
+//! - [`fuzz`] gives random bytes to the parsers, the server and the client of HTTP.
 //! - [`races`] runs the runtime's tests under ThreadSanitizer, and [`miri`] those that can in Miri.
 //! - [`mutants`] puts faults into the sources, which the tests must find.
 
@@ -26,6 +27,7 @@ mod cluster;
 mod cost;
 mod deb;
 mod dist;
+mod fuzz;
 mod generate;
 mod install;
 mod miri;
@@ -99,6 +101,9 @@ usage: cargo xtask <command>
   races                   run the runtime's tests under ThreadSanitizer
   miri                    run the tests without system calls in Miri: the scheduler, the spin
                           policies, the inbox, C declarations
+  fuzz http [--seconds N] [--seed N]
+                          give random and mutated bytes to the parsers, the server and the client
+                          of baton.http for N seconds (600); what fails is made short, and kept
   soak foreign [--seconds N] [--seed N] [--release]
                           make random foreign calls for N seconds (600), and check that none
                           is lost
@@ -143,6 +148,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "vsix" => without_arguments(command, rest).and_then(|()| vsix::run()),
         "races" => without_arguments(command, rest).and_then(|()| races::run()),
         "miri" => without_arguments(command, rest).and_then(|()| miri::run()),
+        "fuzz" => fuzz::run(rest),
         "soak" => soak::run(rest),
         "stress" => stress::run(rest),
         stress::LOAD_COMMAND => stress::burn_until_stdin_ends(),

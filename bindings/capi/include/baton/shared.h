@@ -93,6 +93,8 @@ BATON_INSIDE struct baton_wake baton_words_wait(const baton_vm *vm, struct baton
 /* Wakes up to `n` processes of any VM. Returns how many. */
 BATON_INSIDE uint64_t baton_words_wake(
     const baton_vm *vm, struct baton_words *words, uint64_t index, uint64_t n);
+/* Wakes all of them, by a thread that is in no VM or does not know in which one. */
+BATON_ANY_THREAD void baton_words_wake_from_outside(struct baton_words *words, uint64_t index);
 
 /* A dictionary, bounded by bytes. Keys are bytes. A message that it stores is its own. */
 /* What a value of a dictionary is. */

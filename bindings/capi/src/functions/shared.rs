@@ -242,6 +242,15 @@ bridge! {
     }
 }
 
+/// Wakes all processes that wait at a word, by a thread that is in no VM.
+// SAFETY: the only definition of this symbol, with the signature of `baton.h`.
+#[unsafe(no_mangle)]
+extern "C" fn baton_words_wake_from_outside(words: &CWords, index: u64) {
+    let index = index as usize;
+    let wake = || words.wake(index, usize::MAX);
+    wake_from_outside(wake(), wake);
+}
+
 /// Makes some words that are 0. Null without memory for them.
 // SAFETY: the only definition of this symbol, with the signature of `baton.h`.
 #[unsafe(no_mangle)]

@@ -195,6 +195,11 @@ function Work:close() end
 ---@field why? string of a dead job: why it was given up
 local Job = {}
 
+---The fields of the context that its sender had. `Queue:work` calls its function with them.
+---@return table<string, string | number | boolean>? fields
+---@return "over"? why
+function Job:context() end
+
 ---The job is done, and is removed. An end of the server in this moment can bring it back.
 ---@return true? done
 ---@return "over" | "closed"? why

@@ -199,14 +199,18 @@ function inspect.histogram(name, help, options) end
 ---Options of `inspect.counter` and `inspect.gauge`.
 ---@class (exact) baton.inspect.MetricOptions
 ---@field labels? string[] names of labels, at most 16. Each method then takes as many values, in this order
+---@field context? string[] fields of the caller's context that are labels, too, behind the others: their values are added at each call, and are empty if they are not set. `remove` takes all values
+---@field max_sets? integer how many sets of values have a point of their own; default 1000, which is the most. The first call for a metric decides
 
 ---Options of `inspect.histogram`.
 ---@class (exact) baton.inspect.HistogramOptions
 ---@field labels? string[] names of labels, as above
+---@field context? string[] fields of the context that are labels, as above
+---@field max_sets? integer as above
 ---@field bounds? number[] the upper bounds of the buckets, ascending, at most 100; default from 0.005 to 10
 
----Values of labels are strings, numbers or booleans. After 1000 sets of values, further sets share
----one with the values `(others)`.
+---Values of labels are strings, numbers or booleans. After `max_sets` sets of values, further sets
+---share one with the values `(others)`.
 ---@class baton.inspect.Counter
 local Counter = {}
 

@@ -105,9 +105,11 @@ function net.tls(connection, options) end
 ---@field piece? integer bytes that arrive together at most; default: what was written together
 ---@field loss? number the chance, from 0 to 1, that a write loses its connection; default 0
 ---@field rate? integer bytes per second that a peer takes; default any number
+---@field drop? number the chance, from 0 to 1, that a datagram is lost; default 0
+---@field twice? number the chance, from 0 to 1, that a datagram comes twice; default 0
 
 ---Says what goes wrong from now on in the network of a simulated run (`baton --simulate`), where
----connections are in memory. In another run it does nothing.
+---connections and datagrams are in memory. In another run it does nothing.
 ---@param faults baton.net.Faults
 ---@return boolean is_simulated whether this is a simulated run
 function net.simulated(faults) end

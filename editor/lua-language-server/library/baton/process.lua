@@ -31,6 +31,7 @@ local process = {}
 ---@field quiet? boolean true: its error is not printed, and does not change the exit status
 ---@field thread? string the native thread that it is bound to; "main" is the first one
 ---@field stack_size? integer bytes of its C stack, at least 65536
+---@field time_left? number seconds that its work has at most, as `process.time_left` tells it; the process is not ended
 
 ---Starts a process that calls `f(...)`, and returns it. The caller runs on, unless the new process
 ---is more urgent.
@@ -168,6 +169,17 @@ function Loan:discard() end
 ---@param name? string
 ---@return any
 function process.context(name) end
+
+---Returns how many seconds are left until the deadline of the caller's work: at least 0, or nil if
+---there is none.
+---
+---The functions that `process.timeout` and `process.scope` call with a timeout have one, the
+---handlers of `baton.http` with a `handler_timeout`, and the processes with the option `time_left`.
+---It follows the work as the context does: to processes that are spawned, calls of other VMs, and
+---calls of services on other machines. The earliest of several counts. What ends the work is not
+---this, but the timeout.
+---@return number?
+function process.time_left() end
 
 ---Sets fields of the calling process's context, for itself and for what it spawns from now on.
 ---Other fields stay. `set_context(name, value)` sets one field, and nil removes it.

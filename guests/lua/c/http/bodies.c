@@ -30,7 +30,7 @@ static enum part fail(struct baton_http_exchange *exchange, uint16_t status) {
 
 static enum part fail_by(struct baton_http_exchange *exchange, enum baton_net_result result) {
   if (result == BATON_NET_TIMED_OUT && exchange->session != NULL)
-    exchange->session->server->timeouts++;
+    baton_http_count(exchange->session->server, BATON_SERVER_TIMEOUTS, 1);
   return fail(exchange, result == BATON_NET_TIMED_OUT ? 408 : 400);
 }
 

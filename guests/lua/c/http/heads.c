@@ -140,6 +140,11 @@ static void walk(lua_State *L, struct head *head) {
   put_end(head);
 }
 
+/* Seconds since 1970, which are virtual in a simulated run. */
+static uint64_t date(void) {
+  return l_likely(!baton_simulated) ? (uint64_t)time(NULL) : (uint64_t)baton_lua_simulated_date();
+}
+
 struct iovec baton_http_write_head(lua_State *L, struct baton_http_reply *reply, char *room) {
   struct head head = {NULL, 0, reply, 0, 0};
   struct iovec part = {room, 0};
@@ -149,7 +154,7 @@ struct iovec baton_http_write_head(lua_State *L, struct baton_http_reply *reply,
     part.iov_base = lua_newuserdatauv(L, head.size + BATON_HTTP_MOST_BEGIN, 0);
   else
     lua_pushnil(L);
-  part.iov_len = baton_http_begin_reply(part.iov_base, reply->status, (uint64_t)time(NULL));
+  part.iov_len = baton_http_begin_reply(part.iov_base, reply->status, date());
   head.at = (char *)part.iov_base + part.iov_len;
   head.size = 0;
   walk(L, &head);

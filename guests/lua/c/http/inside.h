@@ -43,6 +43,21 @@ static inline void baton_http_add(unsigned figure, uint64_t difference) {
   __atomic_fetch_add(&baton_http_figures[figure], difference, __ATOMIC_RELAXED);
 }
 
+/* Figures of one server. They have the same order in guests/lua/src/inside/top/servers.rs, which
+   keeps them: observers read them in any thread, also when the server's VM has gone. */
+enum baton_server_count {
+  BATON_SERVER_ACCEPTED,
+  BATON_SERVER_CONNECTIONS, /* now */
+  BATON_SERVER_HANDLERS,    /* now */
+  BATON_SERVER_REQUESTS,
+  BATON_SERVER_REFUSED,
+  BATON_SERVER_TIMEOUTS,
+  BATON_SERVER_FAILURES,
+  BATON_SERVER_HANDSHAKES, /* of TLS, that failed */
+  BATON_SERVER_REPLIES,    /* with a status below 200; four others follow */
+  BATON_SERVER_COUNTS = BATON_SERVER_REPLIES + 5
+};
+
 struct baton_http_server {
   const void *seal; /* must be first */
   uint64_t header_timeout, body_timeout, idle_timeout; /* nanoseconds; BATON_NO_DEADLINE: none */
@@ -51,12 +66,19 @@ struct baton_http_server {
   uint64_t max_handlers; /* 0: as many as there are connections */
   int stops;             /* each reply ends its connection */
   int compresses;        /* replies go by http_packing.lua */
-  /* figures */
-  uint64_t accepted, requests, refused, timeouts, failures;
-  uint64_t handshakes; /* of TLS, that failed */
-  uint64_t replies[10]; /* by the first digit of their status */
-  uint64_t open, handlers; /* now */
+  uint64_t *counts;      /* of enum baton_server_count; those of no server once it was collected */
 };
+
+/* Relaxed: each count is read by itself, and nothing depends on it. Only the server's VM writes. */
+static inline uint64_t baton_http_count_of(const struct baton_http_server *server, unsigned which) {
+  return __atomic_load_n(&server->counts[which], __ATOMIC_RELAXED);
+}
+
+static inline void baton_http_count(
+    struct baton_http_server *server, unsigned which, uint64_t difference) {
+  const uint64_t count = baton_http_count_of(server, which) + difference;
+  __atomic_store_n(&server->counts[which], count, __ATOMIC_RELAXED);
+}
 
 /* The object's first user value is the connection, its second one the server. */
 struct baton_http_session {
@@ -109,8 +131,9 @@ static inline const char *baton_http_text(
 
 static inline void baton_http_note_reply(struct baton_http_server *server, unsigned status) {
   const unsigned kind = status / 100;
-  server->replies[kind]++;
-  if (kind >= 1 && kind <= 5) baton_http_add(BATON_HTTP_REPLIES + kind - 1, 1);
+  if (kind < 1 || kind > 5) return;
+  baton_http_count(server, BATON_SERVER_REPLIES + kind - 1, 1);
+  baton_http_add(BATON_HTTP_REPLIES + kind - 1, 1);
 }
 
 static inline struct baton_http_session *baton_http_check_session(lua_State *L, int index) {
@@ -126,6 +149,7 @@ static inline uint64_t baton_http_deadline_in(uint64_t nanoseconds) {
 /* sessions.c */
 extern const luaL_Reg baton_http_server_methods[], baton_http_session_methods[];
 int baton_http_new_server(lua_State *L);
+int baton_http_server_gc(lua_State *L);
 int baton_http_new_session(lua_State *L);
 
 /* exchanges.c */

@@ -41,6 +41,8 @@ int baton_http_open(lua_State *L) {
   lua_newtable(L);
   open_type(L, BATON_SEALED_HTTP_SERVER, "baton.http.server*");
   luaL_setfuncs(L, baton_http_server_methods, 0);
+  lua_pushcfunction(L, baton_http_server_gc);
+  lua_setfield(L, -3, "__gc");
   lua_pop(L, 2);
   open_type(L, BATON_SEALED_HTTP_SESSION, "baton.http.session*");
   baton_http_open_exchanges(L); /* leaves the methods */

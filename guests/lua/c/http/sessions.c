@@ -38,14 +38,29 @@ uint64_t baton_http_figure(unsigned figure) {
       : 0;
 }
 
-/* server(options): the options are checked. */
+/* The Rust half (src/inside/top/servers.rs): makes the counts of a server in the VM with this
+   executor. Observers see them until the server is not listed any more; they stay until they are
+   freed. */
+uint64_t *baton_server_counts_new(const void *executor, const char *name, const char *address);
+void baton_server_counts_unlist(uint64_t *counts);
+void baton_server_counts_free(uint64_t *counts);
+
+/* What sessions count that outlive their server: objects are collected in any order at the end. */
+static uint64_t of_no_server[BATON_SERVER_COUNTS];
+
+/* server(options, address): the options are checked. */
 int baton_http_new_server(lua_State *L) {
+  const void *executor = baton_inline_caller(L)->vm->executor;
   struct baton_http_server *server;
+  const char *address = luaL_optstring(L, 2, "closed"), *name;
   luaL_checktype(L, 1, LUA_TTABLE);
+  lua_getfield(L, 1, "name");
+  name = luaL_checkstring(L, -1);
   baton_lua_check_memory(L);
   server = lua_newuserdatauv(L, sizeof *server, 0);
   memset(server, 0, sizeof *server);
   server->seal = baton_inline_seal(BATON_SEALED_HTTP_SERVER);
+  server->counts = baton_server_counts_new(executor, name, address);
   baton_http_add(BATON_HTTP_SERVERS, 1);
   baton_lua_set_sealed_metatable(L, BATON_SEALED_HTTP_SERVER);
   server->header_timeout = time_of(L, "header_timeout");
@@ -60,6 +75,22 @@ int baton_http_new_server(lua_State *L) {
   return 1;
 }
 
+/* __gc */
+int baton_http_server_gc(lua_State *L) {
+  struct baton_http_server *server = check_server(L, 1);
+  if (server->counts == of_no_server) return 0;
+  baton_server_counts_free(server->counts);
+  server->counts = of_no_server;
+  return 0;
+}
+
+/* server:unlist(): it has stopped, and observers do not see it any more. */
+static int server_unlist(lua_State *L) {
+  struct baton_http_server *server = check_server(L, 1);
+  if (server->counts != of_no_server) baton_server_counts_unlist(server->counts);
+  return 0;
+}
+
 /* server:stop(): each reply ends its connection from now on. */
 static int server_stop(lua_State *L) {
   check_server(L, 1)->stops = 1;
@@ -70,24 +101,25 @@ static int server_stop(lua_State *L) {
 static int server_count(lua_State *L) {
   struct baton_http_server *server = check_server(L, 1);
   static const char *const names[] = {"failures", "timeouts", "handshakes", "refused", NULL};
-  uint64_t *const counters[] = {
-      &server->failures, &server->timeouts, &server->handshakes, &server->refused};
-  uint64_t *counter = counters[luaL_checkoption(L, 2, NULL, names)];
-  ++*counter;
-  if (counter == &server->refused) baton_http_add(BATON_HTTP_REFUSED, 1);
+  static const unsigned char counts[] = {BATON_SERVER_FAILURES, BATON_SERVER_TIMEOUTS,
+      BATON_SERVER_HANDSHAKES, BATON_SERVER_REFUSED};
+  const unsigned count = counts[luaL_checkoption(L, 2, NULL, names)];
+  baton_http_count(server, count, 1);
+  if (count == BATON_SERVER_REFUSED) baton_http_add(BATON_HTTP_REFUSED, 1);
   return 0;
 }
 
 /* Notes that a handler begins. Returns whether there are too many. */
 static int begin_handler(struct baton_http_server *server) {
-  server->requests++;
-  server->handlers++;
+  baton_http_count(server, BATON_SERVER_REQUESTS, 1);
+  baton_http_count(server, BATON_SERVER_HANDLERS, 1);
   baton_http_add(BATON_HTTP_HANDLERS, 1);
-  return server->max_handlers > 0 && server->handlers > server->max_handlers;
+  return server->max_handlers > 0 &&
+      baton_http_count_of(server, BATON_SERVER_HANDLERS) > server->max_handlers;
 }
 
 static void end_handler(struct baton_http_server *server) {
-  server->handlers--;
+  baton_http_count(server, BATON_SERVER_HANDLERS, (uint64_t)-1);
   baton_http_add(BATON_HTTP_HANDLERS, (uint64_t)-1);
 }
 
@@ -118,39 +150,34 @@ static int server_note(lua_State *L) {
 /* server:open(): how many connections and handlers there are */
 static int server_open(lua_State *L) {
   const struct baton_http_server *server = check_server(L, 1);
-  lua_pushinteger(L, (lua_Integer)server->open);
-  lua_pushinteger(L, (lua_Integer)server->handlers);
+  lua_pushinteger(L, (lua_Integer)baton_http_count_of(server, BATON_SERVER_CONNECTIONS));
+  lua_pushinteger(L, (lua_Integer)baton_http_count_of(server, BATON_SERVER_HANDLERS));
   return 2;
 }
 
 /* server:stats() */
 static int server_stats(lua_State *L) {
   const struct baton_http_server *server = check_server(L, 1);
-  const struct {
-    const char *name;
-    uint64_t value;
-  } figures[] = {{"accepted", server->accepted}, {"connections", server->open},
-      {"handlers", server->handlers}, {"requests", server->requests},
-      {"refused", server->refused}, {"timeouts", server->timeouts},
-      {"failures", server->failures}, {"handshakes", server->handshakes}};
-  size_t i;
-  lua_createtable(L, 0, 9);
-  for (i = 0; i < sizeof figures / sizeof *figures; i++) {
-    lua_pushinteger(L, (lua_Integer)figures[i].value);
-    lua_setfield(L, -2, figures[i].name);
+  static const char *const names[BATON_SERVER_REPLIES] = {"accepted", "connections", "handlers",
+      "requests", "refused", "timeouts", "failures", "handshakes"};
+  unsigned i;
+  lua_createtable(L, 0, BATON_SERVER_REPLIES + 1);
+  for (i = 0; i < BATON_SERVER_REPLIES; i++) {
+    lua_pushinteger(L, (lua_Integer)baton_http_count_of(server, i));
+    lua_setfield(L, -2, names[i]);
   }
   lua_createtable(L, 5, 0); /* replies[2]: how many had a status from 200 to 299 */
-  for (i = 1; i <= 5; i++) {
-    lua_pushinteger(L, (lua_Integer)server->replies[i]);
-    lua_rawseti(L, -2, (lua_Integer)i);
+  for (i = BATON_SERVER_REPLIES; i < BATON_SERVER_COUNTS; i++) {
+    lua_pushinteger(L, (lua_Integer)baton_http_count_of(server, i));
+    lua_rawseti(L, -2, (lua_Integer)(i - BATON_SERVER_REPLIES + 1));
   }
   lua_setfield(L, -2, "replies");
   return 1;
 }
 
-const luaL_Reg baton_http_server_methods[] = {{"stop", server_stop}, {"count", server_count},
-    {"open", server_open}, {"stats", server_stats}, {"enter", server_enter},
-    {"leave", server_leave}, {"note", server_note}, {NULL, NULL}};
+const luaL_Reg baton_http_server_methods[] = {{"stop", server_stop}, {"unlist", server_unlist},
+    {"count", server_count}, {"open", server_open}, {"stats", server_stats},
+    {"enter", server_enter}, {"leave", server_leave}, {"note", server_note}, {NULL, NULL}};
 
 /* }====================================================== */
 
@@ -175,8 +202,8 @@ int baton_http_new_session(lua_State *L) {
   lua_setiuservalue(L, -2, 2);
   baton_lua_set_sealed_metatable(L, BATON_SEALED_HTTP_SESSION);
   session->is_counted = session->is_idle = 1; /* idle until a request begins */
-  server->accepted++;
-  server->open++;
+  baton_http_count(server, BATON_SERVER_ACCEPTED, 1);
+  baton_http_count(server, BATON_SERVER_CONNECTIONS, 1);
   baton_http_add(BATON_HTTP_CONNECTIONS, 1);
   return 1;
 }
@@ -195,7 +222,7 @@ static int session_close(lua_State *L) {
   session->is_counted = 0;
   session->ends = 1;
   leave_exchange(session);
-  session->server->open--;
+  baton_http_count(session->server, BATON_SERVER_CONNECTIONS, (uint64_t)-1);
   baton_http_add(BATON_HTTP_CONNECTIONS, (uint64_t)-1);
   if (!session->is_upgraded) baton_net_close(L, session->connection);
   return 0;
@@ -275,9 +302,9 @@ static int refuse(lua_State *L, struct baton_http_session *session, int status) 
   lua_pushnil(L);
   if (status < 0) return 1;
   session->ends = session->has_unread = 1;
-  session->server->refused++;
+  baton_http_count(session->server, BATON_SERVER_REFUSED, 1);
   baton_http_add(BATON_HTTP_REFUSED, 1);
-  if (status == 408) session->server->timeouts++;
+  if (status == 408) baton_http_count(session->server, BATON_SERVER_TIMEOUTS, 1);
   lua_pushinteger(L, status);
   return 2;
 }

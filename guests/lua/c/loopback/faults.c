@@ -6,7 +6,7 @@
 
 #define MILLISECOND 1000000u
 
-static struct baton_faults faults = {MILLISECOND, 0, 0, 0};
+static struct baton_faults faults = {.delay = MILLISECOND};
 
 void baton_loopback_set_faults(const struct baton_faults *now) { faults = *now; }
 
@@ -40,9 +40,15 @@ size_t baton_loopback_piece(size_t size) {
   return piece < size ? piece : size;
 }
 
-int baton_loopback_loses(void) {
-  return faults.loss > 0 && (double)(draw() >> 11) * 0x1p-53 < faults.loss;
+static int happens(double chance) {
+  return chance > 0 && (double)(draw() >> 11) * 0x1p-53 < chance;
 }
+
+int baton_loopback_loses(void) { return happens(faults.loss); }
+
+int baton_loopback_drops(void) { return happens(faults.drop); }
+
+int baton_loopback_repeats(void) { return happens(faults.twice); }
 
 int baton_loopback_number(void) {
   static int numbers = 1 << 20; /* MOST_DESCRIPTORS of the runtime */

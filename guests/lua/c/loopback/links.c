@@ -21,6 +21,8 @@ struct segment {
 struct baton_link {
   struct baton_link *other; /* NULL: it is closed */
   struct baton_link *after; /* in a backlog */
+  struct baton_link *next;  /* in the list of all */
+  const void *vm;           /* NULL: it has ended, and the link is in no list */
   uint64_t connected_at, ended_at, reset_at; /* the end of what comes; the loss of the connection */
   uint64_t last_at;         /* when the last segment arrives */
   struct segment *first, *last;
@@ -28,10 +30,13 @@ struct baton_link {
   char address[BATON_LOOPBACK_TEXT], peer[BATON_LOOPBACK_TEXT];
 };
 
+static struct baton_link *links;
+
 static struct baton_link *new_link(
-    const char *address, const char *peer, uint64_t connected_at) {
+    const char *address, const char *peer, const void *vm, uint64_t connected_at) {
   struct baton_link *link = calloc(1, sizeof *link);
   if (link == NULL) return NULL;
+  link->vm = vm;
   link->connected_at = link->last_at = connected_at;
   link->ended_at = link->reset_at = BATON_NO_DEADLINE;
   strncpy(link->address, address, sizeof link->address - 1);
@@ -39,11 +44,11 @@ static struct baton_link *new_link(
   return link;
 }
 
-int baton_link_make(
-    const char *address, const char *of_client, struct baton_link *ends[2]) {
+int baton_link_make(const char *address, const char *of_client, const void *const vms[2],
+    struct baton_link *ends[2]) {
   const uint64_t arrival = baton_loopback_arrival();
-  ends[0] = new_link(of_client, address, arrival);
-  ends[1] = new_link(address, of_client, arrival);
+  ends[0] = new_link(of_client, address, vms[0], arrival);
+  ends[1] = new_link(address, of_client, vms[1], arrival);
   if (ends[0] == NULL || ends[1] == NULL) {
     free(ends[0]);
     free(ends[1]);
@@ -51,6 +56,9 @@ int baton_link_make(
   }
   ends[0]->other = ends[1];
   ends[1]->other = ends[0];
+  ends[0]->next = ends[1];
+  ends[1]->next = links;
+  links = ends[0];
   return 1;
 }
 
@@ -168,8 +176,33 @@ void baton_link_reset(struct baton_link *link) {
     link->other->reset_at = earlier(link->other->reset_at, baton_loopback_arrival());
 }
 
+void baton_links_end_of(const void *vm) {
+  struct baton_link **place = &links;
+  while (*place != NULL) {
+    struct baton_link *link = *place;
+    if (link->vm != vm) {
+      place = &link->next;
+      continue;
+    }
+    *place = link->next;
+    link->vm = NULL;
+    if (link->other == NULL) continue;
+    link->other->reset_at = earlier(link->other->reset_at, baton_now());
+    link->other->other = NULL;
+    link->other = NULL;
+  }
+}
+
+static void leave_list(struct baton_link *link) {
+  struct baton_link **place = &links;
+  if (link->vm == NULL) return;
+  while (*place != link) place = &(*place)->next;
+  *place = link->next;
+}
+
 void baton_link_close(struct baton_link *link) {
   struct segment *segment = link->first;
+  leave_list(link);
   if (segment != NULL) baton_link_reset(link); /* something was not read */
   else baton_link_shut_down(link);
   if (link->other != NULL) link->other->other = NULL;

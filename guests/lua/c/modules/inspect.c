@@ -4,6 +4,7 @@
 ** waits as any other, and can be killed meanwhile. And the program's own metrics.
 */
 #include "modules/modules.h"
+#include "objects/objects.h"
 #include "process/process.h"
 #include "state/state.h"
 
@@ -125,7 +126,8 @@ struct text {
 
 /* own_metrics.rs says what these do. */
 int baton_metric_number(int kind, const char *name, const char *help, const struct text *labels,
-    size_t label_count, const double *bounds, size_t bound_count, char *message, size_t room);
+    size_t label_count, const double *bounds, size_t bound_count, size_t most, char *message,
+    size_t room);
 int baton_metric_change(uint32_t number, int what, double value, const struct text *labels,
     size_t label_count, char *message, size_t room);
 
@@ -137,13 +139,19 @@ static const char *const kinds[] = {"counter", "gauge", "histogram", NULL};
 static const char *const names[] = {
     "baton.inspect counter", "baton.inspect gauge", "baton.inspect histogram", NULL};
 
+/* What Lua has of a metric. Its user value is a list: the fields of the context whose values are
+   those of the last labels; nil if there are none. */
+struct metric {
+  uint32_t number;
+};
+
 /* The library debug could give another userdata our metatable. So its size is checked, and any
    number is that of a metric, or of none. */
 static uint32_t check_metric(lua_State *L) {
   int kind;
   for (kind = 0; names[kind] != NULL; kind++) {
-    const uint32_t *number = (const uint32_t *)luaL_testudata(L, 1, names[kind]);
-    if (number != NULL && lua_rawlen(L, 1) >= sizeof *number) return *number;
+    const struct metric *metric = (const struct metric *)luaL_testudata(L, 1, names[kind]);
+    if (metric != NULL && lua_rawlen(L, 1) >= sizeof *metric) return metric->number;
   }
   luaL_typeerror(L, 1, "metric");
   return 0;
@@ -165,12 +173,35 @@ static size_t take_labels(lua_State *L, int first, struct text *labels) {
   return (size_t)count;
 }
 
+/* Adds the values of the metric's fields of the context: an empty text for one that is not set. */
+static size_t take_context(lua_State *L, struct text *labels, size_t count) {
+  int fields, i, last;
+  if (lua_getiuservalue(L, 1, 1) != LUA_TTABLE) return count;
+  fields = lua_gettop(L);
+  last = (int)lua_rawlen(L, fields);
+  luaL_checkstack(L, 2 * last + 4, NULL);
+  for (i = 1; i <= last && count < MOST; i++) {
+    lua_rawgeti(L, fields, i);
+    baton_lua_push_context_field(L, luaL_checkstring(L, -1));
+    if (lua_isnil(L, -1)) {
+      lua_pushliteral(L, "");
+      lua_replace(L, -2);
+    }
+    lua_replace(L, -2);
+    labels[count].bytes = luaL_tolstring(L, -1, &labels[count].size);
+    count++;
+  }
+  return count;
+}
+
 static int change(lua_State *L, int what, double value, int first) {
   struct text labels[MOST];
   char message[ROOM];
   const uint32_t number = check_metric(L);
-  const size_t count = take_labels(L, first, labels);
-  const int done = baton_metric_change(number, what, value, labels, count, message, ROOM);
+  size_t count = take_labels(L, first, labels);
+  int done;
+  if (what != REMOVE) count = take_context(L, labels, count);
+  done = baton_metric_change(number, what, value, labels, count, message, ROOM);
   if (done < 0) return luaL_error(L, "%s", message);
   if (what != REMOVE) return 0;
   lua_pushboolean(L, done);
@@ -185,21 +216,25 @@ static int metric_observe(lua_State *L) { return change(L, OBSERVE, luaL_checknu
 
 static int metric_remove(lua_State *L) { return change(L, REMOVE, 0, 2); }
 
-/* metric(kind, name, help, labels, bounds): the object, or nil and why not. Lists of strings and
-   numbers. */
-static int metric(lua_State *L) {
+/* metric(kind, name, help, labels, bounds, context, most): the object, or nil and why not. Lists of
+   strings and numbers. `labels` ends with the fields in `context`, a list or nil. */
+static int new_metric(lua_State *L) {
   const int kind = luaL_checkoption(L, 1, NULL, kinds);
   const char *name = luaL_checkstring(L, 2), *help = luaL_checkstring(L, 3);
   const lua_Integer label_count = luaL_len(L, 4), bound_count = luaL_len(L, 5);
+  const lua_Integer most = luaL_checkinteger(L, 7);
   struct text labels[MOST];
   double bounds[MOST];
   char message[ROOM];
-  uint32_t *number;
+  struct metric *metric;
   int i, made;
   if (label_count > MOST || bound_count > MOST)
     return luaL_error(L, "too many labels or bounds: at most %d expected", MOST);
   luaL_checkstack(L, (int)label_count, NULL);
-  number = (uint32_t *)lua_newuserdatauv(L, sizeof *number, 0);
+  lua_settop(L, 7);
+  metric = (struct metric *)lua_newuserdatauv(L, sizeof *metric, 1);
+  lua_pushvalue(L, 6);
+  lua_setiuservalue(L, -2, 1);
   for (i = 0; i < (int)bound_count; i++) {
     lua_rawgeti(L, 5, i + 1);
     bounds[i] = lua_tonumber(L, -1);
@@ -211,14 +246,15 @@ static int metric(lua_State *L) {
     if (labels[i].bytes == NULL) return luaL_error(L, "a list of names expected in 'labels'");
   }
   made = baton_metric_number(
-      kind, name, help, labels, (size_t)label_count, bounds, (size_t)bound_count, message, ROOM);
+      kind, name, help, labels, (size_t)label_count, bounds, (size_t)bound_count, (size_t)most,
+      message, ROOM);
   if (made < 0) {
     lua_pushnil(L);
     lua_pushstring(L, message);
     return 2;
   }
-  *number = (uint32_t)made;
-  lua_settop(L, 6);
+  metric->number = (uint32_t)made;
+  lua_settop(L, 8);
   luaL_setmetatable(L, names[kind]);
   return 1;
 }
@@ -237,7 +273,7 @@ static void add_metrics(lua_State *L) {
     }
     lua_pop(L, 1);
   }
-  lua_pushcfunction(L, metric);
+  lua_pushcfunction(L, new_metric);
   lua_setfield(L, -2, "metric");
 }
 

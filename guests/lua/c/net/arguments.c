@@ -125,6 +125,8 @@ int baton_net_push_own(lua_State *L, const struct baton_net_socket *socket) {
   if (socket->simulated != NULL)
     simulated = socket->seal == baton_inline_seal(BATON_SEALED_LISTENER)
         ? baton_port_address(socket->simulated)
+        : socket->seal == baton_inline_seal(BATON_SEALED_DATAGRAMS)
+        ? baton_mailbox_address(socket->simulated)
         : baton_link_address(socket->simulated);
   return push_of(L, socket, simulated, ask_own);
 }

@@ -61,8 +61,12 @@ void *baton_net_new_socket(lua_State *L, int kind) {
 static void end_simulated(struct baton_net_socket *socket) {
   void *simulated = socket->simulated;
   socket->simulated = NULL;
-  if (socket->seal == baton_inline_seal(BATON_SEALED_LISTENER)) baton_port_close(simulated);
-  else baton_link_close(simulated);
+  if (socket->seal == baton_inline_seal(BATON_SEALED_LISTENER))
+    baton_port_close(simulated);
+  else if (socket->seal == baton_inline_seal(BATON_SEALED_DATAGRAMS))
+    baton_mailbox_close(simulated);
+  else
+    baton_link_close(simulated);
 }
 
 int baton_net_take_descriptor(lua_State *L, struct baton_net_socket *socket) {

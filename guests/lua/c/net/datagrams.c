@@ -40,6 +40,18 @@ static int open_at(const struct baton_net_address *address, int reuses_port) {
   return -fault;
 }
 
+/* Opens a socket in the network of a simulated run. */
+static int open_simulated(lua_State *L, struct baton_process *process, const char *text) {
+  const int shares = baton_net_flag(L, 2, "reuseport", 0);
+  struct baton_net_datagrams *datagrams = baton_net_new_socket(L, BATON_SEALED_DATAGRAMS);
+  struct baton_mailbox *box;
+  const int fault = baton_mailbox_open(text, shares, process->vm, &box);
+  if (fault != 0) return baton_net_refused(L, text, fault);
+  datagrams->socket.simulated = box;
+  datagrams->socket.descriptor = baton_loopback_number();
+  return 1;
+}
+
 /* net.udp(address, [options]) */
 int baton_net_udp(lua_State *L) {
   static const struct baton_net_option options[] = {
@@ -54,8 +66,7 @@ int baton_net_udp(lua_State *L) {
   baton_net_check_options(L, 2, options);
   baton_net_read_place(L, 1, &place);
   luaL_argcheck(L, !place.is_local, 1, "datagrams have an address of the network");
-  if (baton_simulated)
-    return luaL_error(L, "a simulated run has no datagrams (put connections in their place)");
+  if (baton_simulated) return open_simulated(L, process, place.text);
   datagrams = baton_net_new_socket(L, BATON_SEALED_DATAGRAMS);
   lua_insert(L, 3);
   count = baton_net_find(L, process, &place, 1, BATON_NO_DEADLINE, addresses, &why);
@@ -125,6 +136,18 @@ static int choose(
   return 1;
 }
 
+/* Sends in the network of a simulated run. */
+static int send_simulated(lua_State *L, struct baton_net_datagrams *datagrams,
+    const struct baton_net_place *to, const char *data, size_t size) {
+  int fault;
+  if (datagrams->socket.descriptor < 0) return push_failure(L, BATON_NET_CLOSED, 0);
+  fault = baton_mailbox_send(datagrams->socket.simulated, to->text, data, size);
+  if (fault != 0) return push_failure(L, BATON_NET_FAILED, fault);
+  baton_net_stir(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* u:send_to(data, address) */
 static int datagrams_send_to(lua_State *L) {
   struct baton_net_datagrams *datagrams = datagrams_at_1(L);
@@ -138,6 +161,7 @@ static int datagrams_send_to(lua_State *L) {
   int count;
   baton_net_read_place(L, 3, &place);
   luaL_argcheck(L, !place.is_local, 3, "datagrams have an address of the network");
+  if (l_unlikely(baton_simulated)) return send_simulated(L, datagrams, &place, data, size);
   count = baton_net_find(L, process, &place, 0, BATON_NO_DEADLINE, addresses, &why);
   if (!choose(datagrams, addresses, count)) {
     lua_pushnil(L);
@@ -160,6 +184,16 @@ static int datagrams_send_to(lua_State *L) {
   return 1;
 }
 
+/* Receives what has arrived in a simulated run. Returns the number of results; 0: nothing has. */
+static int receive_simulated(lua_State *L, struct baton_net_datagrams *datagrams) {
+  char from[BATON_LOOPBACK_TEXT];
+  const ssize_t got = baton_mailbox_receive(datagrams->socket.simulated, datagrams->data, from);
+  if (got < 0) return 0;
+  lua_pushlstring(L, datagrams->data, (size_t)got);
+  lua_pushstring(L, from);
+  return 2;
+}
+
 /* u:receive_from([timeout]) -> data, address */
 static int datagrams_receive_from(lua_State *L) {
   struct baton_net_datagrams *datagrams = datagrams_at_1(L);
@@ -173,7 +207,13 @@ static int datagrams_receive_from(lua_State *L) {
     if (datagrams->socket.descriptor < 0) return push_failure(L, BATON_NET_CLOSED, 0);
     if (datagrams->data == NULL) datagrams->data = malloc(LARGEST);
     if (datagrams->data == NULL) return push_failure(L, BATON_NET_FAILED, ENOMEM);
-    got = receive(datagrams->socket.descriptor, datagrams->data, &from);
+    if (l_unlikely(datagrams->socket.simulated != NULL)) {
+      const int results = receive_simulated(L, datagrams);
+      if (results > 0) return results;
+      got = -EAGAIN;
+    } else {
+      got = receive(datagrams->socket.descriptor, datagrams->data, &from);
+    }
     if (got >= 0) {
       lua_pushlstring(L, datagrams->data, (size_t)got);
       baton_net_push_address(L, &from);

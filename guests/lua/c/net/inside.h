@@ -39,8 +39,8 @@ struct baton_net_socket {
   int waiting;      /* processes that wait for their turn */
   int waits;        /* processes that wait for the descriptor */
   struct baton_net_departed *departed; /* what vm.move has sent, until the object is closed */
-  /* in a simulated run, a baton_link, or a listener's baton_port. The descriptor is a number that
-     the system does not have */
+  /* in a simulated run, a baton_link, a listener's baton_port, or a baton_mailbox for datagrams.
+     The descriptor is a number that the system does not have */
   void *simulated;
 };
 

@@ -74,7 +74,7 @@ static const char *why_not(lua_State *L, int index, struct baton_net_socket **so
   const struct baton_process *process = baton_lua_running(L);
   if (process == NULL) return "the program is ending";
   *socket = baton_net_socket_at(L, index, types[type_at(L, index)].kind);
-  if ((*socket)->simulated != NULL) return "each VM of a simulated run has a network of its own";
+  if ((*socket)->simulated != NULL) return "a connection of a simulated run stays in its VM";
   if ((*socket)->departed != NULL) return "it was moved";
   if ((*socket)->descriptor < 0) return "it is closed";
   if ((*socket)->forks == process->vm->forks &&
@@ -242,13 +242,15 @@ static void simulate_sockets(lua_State *L) {
 static int net_simulated(lua_State *L) {
   static const struct baton_net_option options[] = {{"delay", BATON_NET_SECONDS},
       {"loss", BATON_NET_SECONDS}, {"piece", BATON_NET_COUNT}, {"rate", BATON_NET_COUNT},
-      {NULL, BATON_NET_ANY}};
+      {"drop", BATON_NET_SECONDS}, {"twice", BATON_NET_SECONDS}, {NULL, BATON_NET_ANY}};
   struct baton_faults faults;
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   baton_net_check_options(L, 1, options);
   faults.delay = (uint64_t)(number_option(L, "delay", 1e6) * 1e9);
   faults.loss = number_option(L, "loss", 1);
+  faults.drop = number_option(L, "drop", 1);
+  faults.twice = number_option(L, "twice", 1);
   faults.piece = (uint64_t)baton_net_count(L, 1, "piece", 0);
   faults.rate = (uint64_t)baton_net_count(L, 1, "rate", 0);
   if (baton_simulated) baton_loopback_set_faults(&faults);

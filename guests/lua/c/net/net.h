@@ -14,6 +14,11 @@ void baton_net_install_kinds(void);
 int baton_net_open(lua_State *L);
 /* Frees what a VM keeps for its connections. Its heap is freed already. */
 void baton_net_forget(struct baton_lua_vm *vm);
+/* A VM is started beside the caller's: in a simulated run, both have one network. */
+void baton_net_note_vms(lua_State *L);
+/* A VM has ended or was halted: in a simulated run, its connections are lost. Called by any thread
+   that is in no VM. */
+void baton_net_end_of_vm(const struct baton_lua_vm *vm);
 
 /*
 ** net.tls(connection, options), and the option `tls` of net.connect, call the function `tls` of the

@@ -22,31 +22,60 @@
 ** Descriptors
 ** ======================================================= */
 
+/* In a simulated run with several VMs, processes of all of them wait at this word. Until there are
+   several, it is NULL, and processes wait in a queue of their VM. */
+static struct baton_words *stirs;
+
 void baton_net_await_stir(lua_State *L, struct baton_process *process, uint64_t until) {
+  const void *executor = process->vm->executor;
   const uint64_t now = baton_now();
   baton_timeout timeout = until > now ? (baton_timeout)(until - now) : 0;
   struct baton_wake wake;
   if (until == BATON_NO_DEADLINE) timeout = BATON_FOREVER;
   baton_inline_check_may_wait(L, process);
+  if (stirs != NULL) baton_lua_check_memory_for_object(L, process->vm, 0);
   baton_lua_enter(L);
-  wake = baton_queue_wait(process->vm->executor, process->vm->object_queue, timeout);
+  /* nobody else has run since the caller has looked */
+  wake = stirs != NULL ? baton_words_wait(executor, stirs, 0, baton_words_load(stirs, 0), timeout)
+                       : baton_queue_wait(executor, process->vm->object_queue, timeout);
   baton_lua_leave(L);
   baton_inline_after_wait(L, process, wake);
 }
 
 void baton_net_stir(lua_State *L) {
   const struct baton_process *process = baton_lua_running(L);
-  if (process == NULL || process->vm->closing) return;
+  if (stirs != NULL) (void)baton_words_add(stirs, 0, 1);
+  if (process == NULL || process->vm->closing) {
+    if (stirs != NULL) baton_words_wake_from_outside(stirs, 0);
+    return;
+  }
   baton_lua_enter(L);
+  if (stirs != NULL) (void)baton_words_wake(process->vm->executor, stirs, 0, UINT64_MAX);
   baton_queue_wake_all(process->vm->executor, process->vm->object_queue);
   baton_lua_leave(L);
+}
+
+void baton_net_note_vms(lua_State *L) {
+  if (!baton_simulated || stirs != NULL) return;
+  stirs = baton_words_new(1);
+  if (stirs == NULL) luaL_error(L, "not enough memory");
+  baton_net_stir(L); /* those who wait go over to the word */
+}
+
+void baton_net_end_of_vm(const struct baton_lua_vm *vm) {
+  if (stirs == NULL) return;
+  baton_loopback_end_of(vm);
+  (void)baton_words_add(stirs, 0, 1);
+  baton_words_wake_from_outside(stirs, 0);
 }
 
 /* A wait in a simulated run: until the next change that needs no process, or until one stirs. */
 static enum baton_net_result await_simulated(lua_State *L, struct baton_process *process,
     struct baton_net_socket *socket, unsigned wants, uint64_t deadline) {
   const int is_port = socket->seal == baton_inline_seal(BATON_SEALED_LISTENER);
+  const int is_mailbox = socket->seal == baton_inline_seal(BATON_SEALED_DATAGRAMS);
   const uint64_t next = is_port ? baton_port_next(socket->simulated)
+      : is_mailbox              ? baton_mailbox_next(socket->simulated)
                                 : baton_link_next(socket->simulated, wants == BATON_WANTS_WRITE);
   if (deadline <= baton_now()) return BATON_NET_TIMED_OUT;
   socket->waits++;

@@ -1,5 +1,6 @@
 /*
-** process.context and its kin: data that follows the work, such as the number of a request.
+** process.context and its kin: data that follows the work, such as the number of a request; and
+** process.time_left.
 **
 ** A context is a table that never changes: a change makes another one. So a process inherits it
 ** from the one that spawns it by its address (state/handles.c), and nothing is done if there is
@@ -170,6 +171,19 @@ static int process_set_context(lua_State *L) {
   return 0;
 }
 
+/* time_left(): seconds until the deadline of the caller's work, not negative; or nil. */
+static int process_time_left(lua_State *L) {
+  const struct baton_process *caller = baton_inline_caller(L);
+  uint64_t now;
+  if (caller->deadline == 0) {
+    lua_pushnil(L);
+    return 1;
+  }
+  now = baton_now();
+  lua_pushnumber(L, caller->deadline > now ? (lua_Number)(caller->deadline - now) / 1e9 : 0);
+  return 1;
+}
+
 static const char guard_key; /* of the guards' metatable */
 
 /* __close of a guard: sets the context that it has. */
@@ -203,6 +217,15 @@ static int process_with_context(lua_State *L) {
   lua_remove(L, 2);
   lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, finish);
   return finish(L, LUA_OK, 0);
+}
+
+void baton_lua_push_context_field(lua_State *L, const char *name) {
+  const struct baton_process *caller = baton_inline_caller(L);
+  push_context(L, caller);
+  if (lua_isnil(L, -1)) return;
+  lua_pushstring(L, name);
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
 }
 
 int baton_lua_text_of_context(lua_State *L) {
@@ -269,7 +292,8 @@ void baton_lua_visit_context(
 
 void baton_lua_open_context(lua_State *L) {
   static const luaL_Reg functions[] = {{"context", process_context},
-      {"set_context", process_set_context}, {"with_context", process_with_context}, {NULL, NULL}};
+      {"set_context", process_set_context}, {"with_context", process_with_context},
+      {"time_left", process_time_left}, {NULL, NULL}};
   baton_lua_push_private(L, &guard_key);
   if (lua_isnil(L, -1)) {
     lua_newtable(L);

@@ -81,6 +81,8 @@ void baton_lua_open_kind(lua_State *L, int kind, const luaL_Reg *methods, lua_CF
 /* context.c */
 /* Adds process.context and its kin to the module's table on the top of the stack. */
 void baton_lua_open_context(lua_State *L);
+/* Pushes a field of the caller's context, or nil. */
+void baton_lua_push_context_field(lua_State *L, const char *name);
 /* text_of_context(kind, f): the text that `f` makes of the fields of the caller's context, or
    nothing if it has none. `f` is called once for each context and kind, a positive integer. */
 int baton_lua_text_of_context(lua_State *L);

@@ -62,19 +62,23 @@ struct baton_process *baton_lua_spawn_quiet(lua_State *L, struct baton_process *
 struct baton_process *baton_lua_spawn(lua_State *L) {
   struct baton_process *caller = baton_lua_caller(L);
   struct baton_spawn_options options;
+  struct baton_process *process;
+  baton_timeout time_left = BATON_FOREVER;
   int has_name = 0;
   memset(&options, 0, sizeof options);
   options.preemptible = 1;
   if (lua_istable(L, 1)) {
     luaL_checktype(L, 2, LUA_TFUNCTION);
-    baton_lua_read_spawn_options(L, 1, &options);
+    baton_lua_read_spawn_options(L, 1, &options, &time_left);
     has_name = !lua_isnil(L, -1);
     lua_replace(L, 1);
     if (!has_name) lua_remove(L, 1);
   } else {
     luaL_checktype(L, 1, LUA_TFUNCTION);
   }
-  return make_process(L, caller, &options, has_name);
+  process = make_process(L, caller, &options, has_name);
+  baton_lua_limit_time(process, time_left);
+  return process;
 }
 
 /* }====================================================== */

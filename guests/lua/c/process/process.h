@@ -134,7 +134,8 @@ void baton_lua_check_thread_name(const char *name, size_t length, char *fault, s
 /* spawn_options.c */
 /* Reads the table at `index` into `options`, or raises an error. Leaves the option "name" (nil or a
    string) on the top. */
-void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn_options *options);
+void baton_lua_read_spawn_options(
+    lua_State *L, int index, struct baton_spawn_options *options, baton_timeout *time_left);
 
 /* }====================================================== */
 

@@ -115,6 +115,7 @@ static int process_timeout(lua_State *L) {
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 1, 1);
   guard->child = child;
+  baton_lua_limit_time(child, timeout);
   baton_lua_push_process(L, caller);
   lua_setiuservalue(L, 2, BATON_UV_DATA); /* its data are the caller's */
   if (!await_end(L, caller, child, timeout)) {
@@ -296,13 +297,14 @@ static int scope_spawn(lua_State *L) {
   struct baton_scope *scope = check_scope(L, "spawn");
   struct baton_spawn_options options;
   const int has_options = lua_istable(L, 2);
+  baton_timeout time_left = BATON_FOREVER;
   int first = has_options ? 3 : 2, name = 0;
   luaL_checktype(L, first, LUA_TFUNCTION);
   check_is_open(L, scope);
   memset(&options, 0, sizeof options);
   options.preemptible = 1;
   if (has_options) {
-    baton_lua_read_spawn_options(L, 2, &options); /* pushes the name */
+    baton_lua_read_spawn_options(L, 2, &options, &time_left); /* pushes the name */
     if (!lua_isnil(L, -1) || (lua_pop(L, 1), push_next_name(L, scope))) name = 2;
     if (name != 0) lua_replace(L, name);
   } else if (push_next_name(L, scope)) {
@@ -310,7 +312,7 @@ static int scope_spawn(lua_State *L) {
     name = 2;
     first = 3;
   }
-  add_member(L, caller, 1, first, &options, name);
+  baton_lua_limit_time(add_member(L, caller, 1, first, &options, name), time_left);
   baton_lua_enter(L);
   baton_give_way(caller->vm->executor);
   baton_lua_leave(L);
@@ -438,6 +440,7 @@ static int scope_with_options(lua_State *L, struct baton_process *caller) {
   lua_pushvalue(L, SCOPE);
   process = add_member(
       L, caller, SCOPE, PROCESS, &options, lua_isnil(L, NAME) ? 0 : NAME);
+  baton_lua_limit_time(process, timeout);
   if (!await_members(L, caller, scope,
           timeout == BATON_FOREVER ? 0 : baton_now() + (uint64_t)timeout)) {
     cancel(L, caller, scope, SCOPE, "timeout");

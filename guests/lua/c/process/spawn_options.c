@@ -4,11 +4,12 @@
 */
 #include "seam/internals.h"
 #include "process/process.h"
+#include "state/checks.h"
 
 #include <string.h>
 
 static const char *const option_names[] = {"name", "priority", "preemptible", "suspended", "daemon",
-    "quiet", "decay", "thread", "stack_size", NULL};
+    "quiet", "decay", "thread", "stack_size", "time_left", NULL};
 
 /* Raises an error for an unknown option. */
 static void check_option_names(lua_State *L, int index) {
@@ -55,10 +56,26 @@ static lua_Integer integer_option(
   return value;
 }
 
+static baton_timeout time_option(lua_State *L, int index, const char *name) {
+  baton_timeout time = BATON_FOREVER;
+  const int type = lua_getfield(L, index, name);
+  if (type != LUA_TNIL) {
+    if (type != LUA_TNUMBER || lua_tonumber(L, -1) != lua_tonumber(L, -1)) {
+      const char *got = type == LUA_TNUMBER ? "NaN" : luaL_typename(L, -1);
+      luaL_argerror(
+          L, index, lua_pushfstring(L, "option '%s': number expected, got %s", name, got));
+    }
+    time = baton_lua_read_timeout(L, lua_gettop(L));
+  }
+  lua_pop(L, 1);
+  return time;
+}
+
 #define LEAST_STACK (64 * 1024)
 #define MOST_STACK ((lua_Integer)1 << 32)
 
-void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn_options *options) {
+void baton_lua_read_spawn_options(
+    lua_State *L, int index, struct baton_spawn_options *options, baton_timeout *time_left) {
   int type;
   check_option_names(L, index);
   options->priority = (int)integer_option(L, index, "priority", 1, 80);
@@ -68,6 +85,7 @@ void baton_lua_read_spawn_options(lua_State *L, int index, struct baton_spawn_op
   options->daemon = boolean_option(L, index, "daemon", 0);
   options->quiet = boolean_option(L, index, "quiet", 0);
   options->decay = boolean_option(L, index, "decay", 0);
+  *time_left = time_option(L, index, "time_left");
   type = lua_getfield(L, index, "thread");
   if (type != LUA_TNIL) {
     char fault[BATON_MESSAGE];

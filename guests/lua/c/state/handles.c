@@ -90,7 +90,7 @@ const void *baton_lua_program_function(const lua_State *L, int *pc) {
 }
 
 /* {======================================================
-** Data that follows the work (objects/context.c)
+** Data that follows the work, and its deadline (objects/context.c)
 **
 ** The record has the address. The first slot of the process's Lua thread, which Lua leaves nil at
 ** that level, keeps the table alive. In the main state, that slot has the private table, which
@@ -125,12 +125,20 @@ void baton_lua_forget_context(struct baton_process *process) {
   setnilvalue(s2v(process->L->stack.p));
 }
 
+void baton_lua_limit_time(struct baton_process *process, baton_timeout left) {
+  uint64_t deadline;
+  if (left < 0) return; /* BATON_FOREVER */
+  deadline = baton_now() + (uint64_t)left;
+  if (process->deadline == 0 || deadline < process->deadline) process->deadline = deadline;
+}
+
 /* }====================================================== */
 
 /*
 ** Notes where a process was spawned. Its handle is on the top of the stack. The place is in the
 ** innermost Lua function of the program on `L`. If there is none, as with a timer's process, the
-** process takes the place of the calling process. Also passes the context on. Inside the VM.
+** process takes the place of the calling process. Also passes the context and the deadline on.
+** Inside the VM.
 */
 static void note_spawn_site(lua_State *L, struct baton_process *process) {
   struct baton_process *spawner = baton_lua_running(L);
@@ -144,6 +152,7 @@ static void note_spawn_site(lua_State *L, struct baton_process *process) {
     process->spawn_pc = spawner->spawn_pc;
     setobj(L, kept, &handle_of(spawner)->uv[BATON_UV_SITE - 1].uv);
   }
+  if (spawner != NULL) process->deadline = spawner->deadline;
   if (l_unlikely(spawner != NULL && spawner->context != NULL))
     inherit_context(L, process, spawner);
   luaC_barrierback(L, obj2gco(handle_of(process)), kept);

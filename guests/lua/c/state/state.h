@@ -123,6 +123,10 @@ void baton_lua_set_context(lua_State *L, struct baton_process *process);
 /* A process of the runtime's own that another one has spawned has no context. */
 void baton_lua_forget_context(struct baton_process *process);
 
+/* Moves the deadline of the process's work to so many nanoseconds from now, unless it is earlier
+   already. */
+void baton_lua_limit_time(struct baton_process *process, baton_timeout left);
+
 /* life.c */
 /* Functions of the folders above that run during a process's life. Installed before there is a
    process. */

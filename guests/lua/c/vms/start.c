@@ -4,6 +4,7 @@
 */
 #include "vms/vms.h"
 #include "calls/calls.h"
+#include "net/net.h"
 #include "program/program.h"
 #include "sharing/sharing.h"
 #include "lualib.h"
@@ -116,6 +117,7 @@ int baton_vms_start_one(lua_State *L) {
     return 2;
   }
   baton_lua_check_memory(L);
+  baton_net_note_vms(L);
   block = baton_copy_out(L, 4 + BATON_LINKS, lua_gettop(L) - 3 - BATON_LINKS, "value");
   if (block == NULL) return lua_error(L);
   start = make_start(L, block);
@@ -139,6 +141,7 @@ void baton_vms_closes(struct baton_lua_vm *vm) {
   struct baton_vm_start *start = vm->start;
   int link;
   baton_commands_abandon(vm->commands);
+  baton_net_end_of_vm(vm);
   for (link = 0; link < BATON_LINKS; link++) baton_shared_close_from_outside(start->links[link]);
 }
 

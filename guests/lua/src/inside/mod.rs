@@ -114,6 +114,7 @@ pub(crate) unsafe fn renew_in_child() {
     let child = unsafe { Child::assume() };
     quit::renew_in_child(&child);
     trace::renew_in_child(&child);
+    top::renew_in_child(&child);
     for connection in inherited::connections() {
         let number = connection.number();
         // SAFETY: it is only asked what it is. One that is not open is nothing.

@@ -6,11 +6,12 @@
 //! | what each has used since the last question, and the first rows | no | about 10 ns |
 //! | the description of the rows | yes | only for rows: about 2 us |
 //!
-//! Each VM is read by itself. With a filter, processes are described until there are enough rows:
-//! in several looks, as all processes wait during one. Where rows are merged by name, all are
-//! described.
+//! Each VM is read by itself, and servers of `baton.http` without a look (`top/servers.rs`). With a
+//! filter, processes are described until there are enough rows: in several looks, as all processes
+//! wait during one. Where rows are merged by name, all are described.
 
 mod names;
+mod servers;
 
 use super::metrics::Counters;
 use super::{PATIENCE, instant, nanos, processes, stacks, uptime, why_kept};
@@ -25,6 +26,7 @@ use names::Names;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use servers::{LastServers, ServerRow};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::thread;
@@ -71,6 +73,7 @@ pub(super) struct LastTables {
     cpu: Duration,
     used: Duration,
     vms: Vec<LastTable>,
+    servers: LastServers,
 }
 
 /// What was read last of one VM.
@@ -117,6 +120,8 @@ struct Table<'a> {
     /// The VMs of which nothing could be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept: Vec<KeptRow<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    servers: &'a [ServerRow],
 }
 
 /// A VM that a process keeps, and why.
@@ -133,6 +138,8 @@ struct KeptTable<'a> {
     why: &'a str,
     uptime: f64,
     totals: Option<Totals>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    servers: &'a [ServerRow],
 }
 
 /// The times of a process, in nanoseconds. Half the size of durations: with ten thousand processes,
@@ -170,6 +177,8 @@ struct Read {
     running: u32,
 }
 
+pub(super) use servers::renew_in_child;
+
 pub(super) fn answer(with: &Value, seen: &mut LastTables) -> Result<Box<RawValue>, String> {
     let wanted = TopWanted::deserialize(with).map_err(|error| {
         format!("'rows' and 'sort' expected, the latter cpu, total or idle: {error}")
@@ -192,6 +201,7 @@ pub(super) fn answer(with: &Value, seen: &mut LastTables) -> Result<Box<RawValue
             why,
             uptime: uptime().as_secs_f64(),
             totals,
+            servers: seen.servers.rows(),
         });
     }
     let (rows, matching) = seen.rows(&wanted);
@@ -205,6 +215,7 @@ pub(super) fn answer(with: &Value, seen: &mut LastTables) -> Result<Box<RawValue
         rows,
         totals,
         kept,
+        servers: seen.servers.rows(),
     })
 }
 
@@ -218,6 +229,7 @@ impl LastTables {
             Some(_) => cpu.saturating_sub(self.cpu),
             None => Duration::ZERO,
         };
+        let passed = self.at.is_some().then_some(self.passed);
         (self.at, self.cpu) = (Some(now), cpu);
         let mut before = std::mem::take(&mut self.vms);
         for observed in list::observed() {
@@ -232,6 +244,7 @@ impl LastTables {
                 Err(_) => return Err("the program is ending".to_owned()),
             }
         }
+        self.servers.read(passed);
         Ok(())
     }
 

@@ -79,6 +79,7 @@ local options = {
   decay = true,
   thread = "main",
   stack_size = 1 << 20,
+  time_left = 1,
 }
 for name, value in pairs(options) do
   assert(process.spawn({ [name] = value }, function() end):join())
@@ -188,8 +189,8 @@ if arg[2] == "inspect" then
     Metrics = keys(metrics),
     Family = keys(table.unpack(metrics.families)),
     Point = keys(metrics.families[1].points[1], of_histogram.points[1]),
-    MetricOptions = keys { labels = true },
-    HistogramOptions = keys { labels = true, bounds = true },
+    MetricOptions = keys { labels = true, context = true, max_sets = true },
+    HistogramOptions = keys { labels = true, context = true, max_sets = true, bounds = true },
     Counter = keys(methods(inspect.counter("c", "a counter"))),
     Gauge = keys(methods(inspect.gauge("g", "a gauge"))),
     HistogramMetric = keys(methods(histogram)),
@@ -210,7 +211,7 @@ if arg[2] == "net" then
   for name, value in pairs(bounds) do
     listen_options[name], connect_options[name] = value, value
   end
-  local faults = { delay = 0, piece = 1, loss = 0, rate = 1 }
+  local faults = { delay = 0, piece = 1, loss = 0, rate = 1, drop = 0, twice = 0 }
   assert(net.simulated(faults) == false)
   local listener = assert(net.listen("127.0.0.1:0", listen_options))
   is_there = {

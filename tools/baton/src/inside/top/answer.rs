@@ -1,6 +1,6 @@
 //! What the program answers, and what two answers say together.
 
-use baton_observe::report::Process;
+use baton_observe::report::{FIRST_VM, Process};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -26,6 +26,33 @@ pub(super) struct Answer {
     pub(super) rows: Vec<Row>,
     /// The VM's.
     pub(super) totals: Totals,
+    /// VMs of which nothing could be read.
+    pub(super) kept: Vec<UnreadVm>,
+    /// The servers of `baton.http`.
+    pub(super) servers: Vec<Server>,
+}
+
+/// A VM that a process keeps.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct UnreadVm {
+    pub(super) vm: String,
+    pub(super) why: String,
+}
+
+/// A server of `baton.http`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Server {
+    pub(super) vm: String,
+    pub(super) address: String,
+    /// How many there are now.
+    pub(super) connections: u64,
+    pub(super) handlers: u64,
+    /// How many there were so far.
+    pub(super) refused: u64,
+    pub(super) failures: u64,
+    pub(super) timeouts: u64,
+    /// Requests in each second since the last question.
+    pub(super) rate: Option<f64>,
 }
 
 /// A process in the table. Or all of one name: then `process` is the first of them, with the sums.
@@ -60,6 +87,16 @@ impl Answer {
     /// Whether it is the first one of a connection, which has no shares.
     pub(super) fn is_first(&self) -> bool {
         self.passed == 0.0 && !self.kept_inside
+    }
+}
+
+impl Server {
+    /// Its address, after its VM if that is not the first one: `worker: [::]:8080`.
+    pub(super) fn title(&self) -> String {
+        match self.vm == FIRST_VM {
+            true => self.address.clone(),
+            false => format!("{}: {}", self.vm, self.address),
+        }
     }
 }
 
@@ -173,6 +210,30 @@ pub(super) mod tests {
             },
         }))
         .expect("an answer")
+    }
+
+    /// Servers as the program sends them.
+    pub(crate) fn with_servers(mut answer: Answer, count: u64) -> Answer {
+        let server = |number: u64| {
+            json!({
+                "id": number,
+                "vm": if number == 2 { "worker" } else { "main" },
+                "name": "http",
+                "address": format!("127.0.0.1:{}", 8079 + number),
+                "connections": 12,
+                "handlers": 3,
+                "accepted": 400,
+                "requests": 70_000,
+                "refused": 5,
+                "timeouts": 1,
+                "failures": 2,
+                "rate": 1250.0,
+            })
+        };
+        let servers = (1..=count).map(server);
+        let servers = servers.map(|server| serde_json::from_value(server).expect("a server"));
+        answer.servers = servers.collect();
+        answer
     }
 
     #[test]

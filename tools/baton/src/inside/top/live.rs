@@ -194,7 +194,7 @@ impl Live {
 
     fn draw(&mut self, terminal: &mut Terminal) -> io::Result<()> {
         let mut canvas = terminal.canvas()?;
-        let room = screen::room(canvas.height);
+        let room = screen::room(canvas.height, &self.state);
         self.state.set_room(room, canvas.width);
         screen::draw(&mut canvas, &self.state);
         terminal.show(canvas)

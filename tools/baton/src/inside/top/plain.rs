@@ -1,12 +1,15 @@
 //! The texts of the table: lines about the VM, and the cells of each row. And the table as plain
 //! text.
 
-use super::answer::{Answer, Rates, Row};
-use super::units::{bytes, clean, count, duration, percent};
+use super::answer::{Answer, Rates, Row, UnreadVm};
+use super::units::{bytes, clean, count, duration, percent, shortened};
 use std::fmt::Write;
 
 /// The headings of the columns.
 const HEADINGS: [&str; 7] = ["ID", "CPU %", "TOTAL", "STATE", "IDLE", "NAME", "WAITS"];
+
+/// Behind the state of a process that has used up a slice and runs a level below its own.
+const SUNK: &str = "\u{2193}";
 
 /// The headings of the columns. Rows of names begin with the number of their processes.
 pub(super) fn headings(has_names: bool) -> [String; 7] {
@@ -27,7 +30,7 @@ pub(super) fn cells(row: &Row, is_first: bool) -> [String; 7] {
             false => percent(row.share),
         },
         duration(process.cpu),
-        clean(&process.state),
+        clean(&process.state) + if process.has_sunk { SUNK } else { "" },
         process.since.map(duration).unwrap_or_default(),
         clean(&process.name_with_vm()),
         clean(&process.waits),
@@ -67,9 +70,48 @@ pub(super) fn head(pid: u32, answer: &Answer, rates: &Rates) -> [String; 3] {
     ]
 }
 
+/// The lines about VMs that a process keeps, and about servers with a heading above: at most
+/// `most` lines, the last of which counts what is left out.
+pub(super) fn below_head(answer: &Answer, most: usize) -> Vec<String> {
+    let kept = |vm: &UnreadVm| format!("VM '{}' is kept: {}", clean(&vm.vm), clean(&vm.why));
+    let mut lines: Vec<String> = answer.kept.iter().map(kept).collect();
+    if !answer.servers.is_empty() {
+        let heading = [
+            "SERVER", "OPEN", "REQ/S", "HANDLERS", "REFUSED", "FAILED", "TIMEOUTS",
+        ];
+        lines.push(server_line(heading.map(str::to_owned)));
+        lines.extend(answer.servers.iter().map(|server| {
+            server_line([
+                shortened(&clean(&server.title()), 28),
+                server.connections.to_string(),
+                server.rate.map_or_else(|| "-".to_owned(), count),
+                server.handlers.to_string(),
+                count(server.refused as f64),
+                count(server.failures as f64),
+                count(server.timeouts as f64),
+            ])
+        }));
+    }
+    if lines.len() > most {
+        let left_out = lines.len() - most.saturating_sub(1);
+        lines.truncate(most.saturating_sub(1));
+        if most > 0 {
+            lines.push(format!("... and {left_out} more lines on VMs and servers"));
+        }
+    }
+    lines
+}
+
+fn server_line([server, open, rate, handlers, refused, failed, timeouts]: [String; 7]) -> String {
+    format!("{server:<28} {open:>5} {rate:>7} {handlers:>8} {refused:>8} {failed:>8} {timeouts:>8}")
+}
+
 /// The table as plain text.
 pub(super) fn table(pid: u32, answer: &Answer, rates: &Rates) -> String {
     let mut text = head(pid, answer, rates).join("\n") + "\n";
+    for line in below_head(answer, usize::MAX) {
+        text += &(line + "\n");
+    }
     let has_names = answer.rows.iter().any(|row| row.count.is_some());
     write_line(&mut text, &headings(has_names));
     for row in &answer.rows {
@@ -87,7 +129,7 @@ fn write_line(text: &mut String, cells: &[String; 7]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::tests::{answer, row};
+    use super::super::answer::tests::{answer, row, with_servers};
     use super::*;
 
     #[test]
@@ -106,6 +148,41 @@ by process 1 'main'
 by process 1 'main'
 ";
         assert_eq!(table(42, &now, &rates), expected);
+    }
+
+    #[test]
+    fn servers_and_kept_vms_are_above_the_processes() {
+        let mut now = with_servers(answer(1.0, 5, vec![row(7, "clerk", 0.0)]), 2);
+        let kept = serde_json::json!([{ "vm": "worker", "why": "a process computes" }]);
+        now.kept = serde_json::from_value(kept).expect("a VM");
+        let text = table(42, &now, &Rates::default());
+        let lines: Vec<&str> = text.lines().skip(3).take(4).collect();
+        let expected = [
+            "VM 'worker' is kept: a process computes",
+            "SERVER                        OPEN   REQ/S HANDLERS  REFUSED   FAILED TIMEOUTS",
+            "127.0.0.1:8080                  12  1.25 k        3        5        2        1",
+            "worker: 127.0.0.1:8081          12  1.25 k        3        5        2        1",
+        ];
+        assert_eq!(lines, expected, "{text}");
+    }
+
+    #[test]
+    fn lines_without_room_are_counted() {
+        let now = with_servers(answer(1.0, 5, vec![]), 9);
+        let lines = below_head(&now, 4);
+        assert_eq!(lines.len(), 4);
+        assert_eq!(lines[3], "... and 7 more lines on VMs and servers");
+        assert!(below_head(&now, 0).is_empty());
+        assert!(below_head(&answer(1.0, 5, vec![]), 4).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_has_sunk_has_an_arrow_behind_its_state() {
+        let mut sunk = row(7, "clerk", 0.0);
+        sunk["state"] = "runnable".into();
+        sunk["has_sunk"] = true.into();
+        let text = table(42, &answer(1.0, 5, vec![sunk]), &Rates::default());
+        assert!(text.contains(" runnable\u{2193} "), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::answer::{Row, number_of};
 use super::canvas::{Area, Canvas};
-use super::plain::{cells, head, headings};
+use super::plain::{below_head, cells, head, headings};
 use super::stack::StackShown;
 use super::state::{Mode, ScreenState};
 use super::units::{clean, fitting_wait, length, short_length, shortened};
@@ -11,6 +11,9 @@ use std::time::Duration;
 
 /// The number of lines about the VM, if there is room.
 const HEAD: u16 = 3;
+
+/// Of the lines below the head, at most a part of the screen: one of so many.
+const SHARE_BELOW_HEAD: usize = 4;
 
 /// An answer that is late by less is not mentioned.
 const LATE: Duration = Duration::from_secs(2);
@@ -26,14 +29,14 @@ Enter         the stack of the chosen process; of a name: its processes
 s             sorts by: processor time since the last look, in all,
               or the time since a process last ran
 n             merges processes of one name, or shows them again
-/             shows only those with a text in their name, their wait or
-              place of spawn; Enter keeps it, Esc brings back the last
+/             only those with a text in name, wait or place of spawn; Esc undoes
 p             pauses, or goes on; Ctrl-Z suspends this command
 x, K          kills the chosen process, after a question
 h, ?          this text
 
 CPU %         processor time since the last look, of one processor
 TOTAL         processor time since the process began
+STATE         with an arrow: it computes, and has sunk a level by its decay
 IDLE          time since it last ran
 NAME          its name, or where it was spawned
 WAITS         what it waits for, and who holds that";
@@ -41,16 +44,21 @@ WAITS         what it waits for, and who holds that";
 /// The parts of the screen, from above. Each may be empty.
 struct Parts {
     head: Area,
+    /// VMs that are kept, and servers.
+    below_head: Area,
     heading: Area,
     body: Area,
     foot: Area,
 }
 
 impl Parts {
-    fn of(area: Area) -> Parts {
+    /// With so many lines below the head.
+    fn of(area: Area, lines: u16) -> Parts {
         let head = area.height.saturating_sub(3).min(HEAD);
         let foot = area.height.min(1);
-        let heading = area.height.saturating_sub(head + foot + 1).min(1);
+        let below_head = area.height.saturating_sub(head + foot + 2).min(lines);
+        let head_and_foot = head + below_head + foot;
+        let heading = area.height.saturating_sub(head_and_foot + 1).min(1);
         let mut below = area.y;
         let mut part = |height| {
             let part = Area {
@@ -63,22 +71,43 @@ impl Parts {
         };
         Parts {
             head: part(head),
+            below_head: part(below_head),
             heading: part(heading),
-            body: part(area.height - head - heading - foot),
+            body: part(area.height - head_and_foot - heading),
             foot: part(foot),
         }
     }
 }
 
+/// The lines about VMs and servers that a screen of this height shows.
+fn lines_below_head(height: u16, state: &ScreenState) -> Vec<String> {
+    let most = usize::from(height) / SHARE_BELOW_HEAD;
+    match (&state.answer, &state.mode) {
+        (None, _) | (_, Mode::Stack(_) | Mode::Help) => Vec::new(),
+        (Some(answer), _) => below_head(answer, most),
+    }
+}
+
+/// The parts of a screen, and the lines below its head.
+fn parts_of(area: Area, state: &ScreenState) -> (Parts, Vec<String>) {
+    let lines = lines_below_head(area.height, state);
+    let count = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    (Parts::of(area, count), lines)
+}
+
 /// How many rows there is room for on a screen of this height.
-pub(super) fn room(height: u16) -> usize {
-    Parts::of(Canvas::new(0, height).area()).body.height.into()
+pub(super) fn room(height: u16, state: &ScreenState) -> usize {
+    let (parts, _) = parts_of(Canvas::new(0, height).area(), state);
+    parts.body.height.into()
 }
 
 /// Draws everything.
 pub(super) fn draw(canvas: &mut Canvas, state: &ScreenState) {
-    let parts = Parts::of(canvas.area());
+    let (parts, lines) = parts_of(canvas.area(), state);
     draw_head(canvas, parts.head, state);
+    for (number, line) in (0..parts.below_head.height).zip(&lines) {
+        draw_line(canvas, parts.below_head.line(number), line, plain());
+    }
     match &state.mode {
         Mode::Stack(shown) => draw_stack(canvas, &parts, shown),
         Mode::Help => draw_lines(canvas, &parts, "Help: any key leads back", HELP.lines()),

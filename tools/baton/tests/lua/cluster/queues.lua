@@ -21,6 +21,23 @@ function case.a_job_is_stored_and_comes_to_one()
   check.results("no more", { nil, "timeout", n = 2 }, mine:receive(0.05))
 end
 
+function case.a_job_has_the_context_of_its_sender()
+  local c <close> = connect()
+  local jobs, seen = c:queue "jobs", process.channel(2)
+  process.with_context({ user = "ann" }, function() jobs:send(1) end)
+  local job = jobs:receive(5)
+  check.equal(job:context().user, "ann")
+  check.equal(process.context(), nil)
+  job:retry()
+  local work <close> = jobs:work(1, function(value)
+    seen:send { value, process.context "user", process.time_left() }
+  end)
+  check.list(seen:receive(5), { 1, "ann" })
+  process.timeout(100, function() jobs:send(2) end)
+  check.list(seen:receive(5), { 2 })
+  check.results("over", { nil, "over", n = 2 }, job:context())
+end
+
 function case.false_and_large_values_are_jobs_too()
   local c <close> = connect()
   local jobs = c:queue "jobs"

@@ -168,4 +168,26 @@ function case.a_closed_service_finishes_what_it_has_begun()
   check.results("the next", { nil, "no service", n = 2 }, client:call("closing", "wait"))
 end
 
+function case.a_call_has_the_context_and_the_deadline_of_its_caller()
+  local server <close> = connect()
+  local client <close> = connect()
+  local service <close> = server:serve("context", {
+    fields = function(...) return process.context "user", process.context "request", ... end,
+    left = function() return process.time_left() end,
+    fail = function() error("failed for " .. process.context "user", 0) end,
+  })
+  check.results("none", { nil, nil, 1, n = 3 }, client:call("context", "fields", 1))
+  process.with_context({ user = "ann", request = 7 }, function()
+    check.results("both", { "ann", 7, 1 }, client:call("context", "fields", 1))
+    local is_done, why = pcall(client.call, client, "context", "fail")
+    check.that(not is_done and tostring(why):find "failed for ann", tostring(why))
+  end)
+  check.equal(client:call("context", "left"), nil)
+  process.timeout(100, function()
+    check.within(client:call("context", "left"), 50, 100)
+    check.within(client:call("context", "left", { timeout = 20 }), 5, 20)
+    check.within(client:call("context", "left", { timeout = 5000 }), 50, 100)
+  end)
+end
+
 check.run(case)

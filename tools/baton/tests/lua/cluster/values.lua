@@ -126,7 +126,8 @@ end
 
 function case.what_is_no_value_is_refused()
   for bytes, why in pairs {
-    [""] = "it is empty", ["\x02\x01"] = "another version", ["\x01"] = "truncated",
+    [""] = "it is empty", ["\x03\x01"] = "another version",
+    ["\x02\x01"] = "truncated", ["\x01"] = "truncated",
     ["\x01\x01\x01"] = "something follows", ["\x01\xc1"] = "no value of Lua",
     ["\x01\xd4\x01\x01"] = "no value of Lua", ["\x01\xcf\x80\0\0\0\0\0\0\0"] = "above 2^63",
     ["\x01\x81\xc0\x01"] = "a key is nil", ["\x01\x81\x90\x01"] = "a key is nil or a table",
@@ -243,8 +244,26 @@ function case.mutated_messages_are_values_or_refused()
       refused = refused + 1
     end
     engine.unpack_list(bytes)
+    local work = engine.work_of("\2" .. bytes:sub(2))
+    check.that(work == nil or type(work) == "table")
   end
   check.that(read > 1000 and refused > 1000, read .. " read, " .. refused .. " refused")
+end
+
+function case.a_map_before_a_value_is_left_out()
+  local with = function(work, bytes) return "\2" .. pack("work", work):sub(2) .. bytes:sub(2) end
+  local bytes = with({ context = { user = "ann" }, left = 1.5 }, pack("value", { 7 }))
+  local is_read, value = unpack(bytes)
+  check.that(is_read and value[1] == 7)
+  check.results("a list", { true, 1, nil, n = 3 },
+    engine.unpack_list(with({ left = 1 }, engine.pack_list("argument", 1, nil))))
+  local work = engine.work_of(bytes)
+  check.equal(work.context.user, "ann")
+  check.equal(work.left, 1.5)
+  for _, none in ipairs { "", "\2", pack("value", 1), with(7, pack("value", 1)) } do
+    check.equal(engine.work_of(none), nil)
+  end
+  check.equal((unpack(with({}, "\1"))), false)
 end
 
 function case.lists_keep_nil()

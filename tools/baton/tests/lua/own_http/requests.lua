@@ -403,6 +403,7 @@ end
 function case.a_handler_that_takes_too_long_is_ended_with_504()
   local closed = false
   local server <close>, connect = serve(function(req)
+    check.within(process.time_left(), 0, 0.1)
     if req.path == "/quick" then return 200, "x" end
     local _ <close> = setmetatable({}, { __close = function() closed = true end })
     while true do

@@ -207,4 +207,54 @@ function case.misuse_raises()
   check.raises("string expected, got boolean", process.context, true)
 end
 
+function case.the_time_left_is_that_of_the_earliest_deadline()
+  check.equal(process.time_left(), nil)
+  process.timeout(1000, function()
+    check.within(process.time_left(), 900, 1000)
+    process.timeout(100, function() check.within(process.time_left(), 50, 100) end)
+    process.timeout(5000, function() check.within(process.time_left(), 900, 1000) end)
+    process.timeout(math.huge, function() check.within(process.time_left(), 900, 1000) end)
+    check.within(process.time_left(), 900, 1000)
+  end)
+  check.equal(process.time_left(), nil)
+end
+
+function case.the_deadline_follows_the_work()
+  process.scope({ timeout = 100 }, function(scope)
+    check.within(process.time_left(), 50, 100)
+    local child = scope:spawn(function() return process.time_left() end)
+    local _, left = child:join()
+    check.within(left, 50, 100)
+    process.after(0, function() left = process.time_left() end)
+    left = nil
+    while not left do process.sleep(0.001) end
+    check.within(left, 50, 100)
+  end)
+  local free = process.spawn(function() return process.time_left() end)
+  check.results("without one", { true, nil, n = 2 }, free:join())
+end
+
+function case.a_deadline_may_be_given_to_a_process_and_ends_nothing()
+  local late = process.spawn({ time_left = 0.01 }, function()
+    process.sleep(0.03)
+    return process.time_left()
+  end)
+  check.results("late", { true, 0 }, late:join())
+  local past = process.spawn({ time_left = -1 }, function() return process.time_left() end)
+  check.results("past", { true, 0 }, past:join())
+  local huge = process.spawn({ time_left = math.huge }, function() return process.time_left() end)
+  check.results("never", { true, nil, n = 2 }, huge:join())
+  local spawn = process.spawn
+  check.raises("option 'time_left': number expected, got string", spawn, { time_left = "1" }, print)
+  check.raises("option 'time_left': number expected, got NaN", spawn, { time_left = 0 / 0 }, print)
+end
+
+function case.calls_of_other_vms_have_the_deadline_of_the_caller()
+  local other = vm.spawn(function() require("baton.process").event():wait() end)
+  local function left() return require("baton.process").time_left() end
+  check.equal(other:call(left), nil)
+  process.timeout(100, function() check.within(other:call(left), 50, 100) end)
+  other:kill()
+end
+
 check.run(case)

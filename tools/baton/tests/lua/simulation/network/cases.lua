@@ -135,12 +135,95 @@ function case.a_killed_process_connects_no_longer()
   check.results("read", { nil, "closed" }, conn:read("line", 10.1))
 end
 
+function case.datagrams_have_addresses_and_ends()
+  net.simulated {}
+  local one, other = assert(net.udp "127.0.0.1:0"), assert(net.udp ":53")
+  check.equal(other:address(), "[::]:53")
+  check.equal(one:address():match "^127.0.0.1:%d+$", one:address())
+  check.equal(select(2, net.udp "127.0.0.1:53"), "127.0.0.1:53: Address already in use")
+  check.results("sent", { true }, one:send_to("a", "localhost:53"))
+  check.results("received", { "a", one:address() }, other:receive_from(1))
+  check.results("sent", { true }, other:send_to("", one:address()))
+  check.results("an empty one", { "", "127.0.0.1:53" }, one:receive_from(1))
+  check.results("no more", { nil, "timeout" }, one:receive_from(3))
+  check.results("at once", { nil, "timeout" }, one:receive_from(0))
+  check.results("to nobody", { true }, one:send_to("a", "127.0.0.1:54"))
+  check.results("too large", { nil, "Message too long" },
+    one:send_to(("x"):rep(65508), "localhost:53"))
+  check.results("largest", { true }, one:send_to(("x"):rep(65507), "localhost:53"))
+  check.equal(#other:receive_from(1), 65507)
+  local waiting = process.spawn(function() return one:receive_from() end)
+  check.becomes(waiting, "waiting")
+  one:close()
+  check.results("closed", { true, nil, "closed" }, waiting:join())
+  check.results("closed", { nil, "closed" }, one:send_to("a", "localhost:53"))
+end
+
+-- The numbers of 500 datagrams, as they have come.
+local function datagrams_through(faults)
+  net.simulated(faults)
+  local from, to = assert(net.udp "127.0.0.1:0"), assert(net.udp "127.0.0.1:0")
+  for i = 1, 500 do from:send_to(tostring(i), to:address()) end
+  local came = {}
+  for number in function() return (to:receive_from(100)) end do
+    came[#came + 1] = tonumber(number)
+  end
+  from:close()
+  to:close()
+  return came
+end
+
+function case.datagrams_overtake_each_other_get_lost_and_come_twice()
+  local came = datagrams_through {}
+  for i = 1, 500 do check.equal(came[i], i) end
+  check.equal(#came, 500)
+  came = datagrams_through { delay = 10 }
+  check.equal(#came, 500)
+  local overtaken, seen = 0, {}
+  for i, number in ipairs(came) do
+    if i > 1 and number < came[i - 1] then overtaken = overtaken + 1 end
+    check.equal(seen[number], nil)
+    seen[number] = true
+  end
+  check.that(overtaken > 50, overtaken)
+  check.within(#datagrams_through { drop = 0.2 }, 300, 490)
+  check.equal(#datagrams_through { drop = 1 }, 0)
+  came = datagrams_through { twice = 0.2 }
+  check.within(#came, 510, 700)
+end
+
+function case.a_socket_that_is_not_read_keeps_so_many_datagrams()
+  net.simulated {}
+  local from, to = assert(net.udp "127.0.0.1:0"), assert(net.udp "127.0.0.1:0")
+  local function kept(data)
+    for _ = 1, 2000 do from:send_to(data, to:address()) end
+    local count = 0
+    while to:receive_from(0) do count = count + 1 end
+    return count
+  end
+  check.equal(kept "x", 1024)
+  check.equal(kept(("x"):rep(10000)), 212992 // 10000)
+end
+
+function case.a_reply_of_http_has_the_virtual_date()
+  net.simulated {}
+  local http = require "baton.http"
+  local server <close> = http.serve("127.0.0.1:80", function() return 200, "x" end)
+  process.sleep(100000)
+  local before = os.time()
+  local date = http.get("http://127.0.0.1:80/", { pool = false }).headers.date
+  local known = {}
+  for second = before, os.time() do known[os.date("!%a, %d %b %Y %H:%M:%S GMT", second)] = true end
+  check.that(known[date], date)
+end
+
 function case.what_a_simulated_run_has_not_is_refused()
-  check.raises("a simulated run has no datagrams", net.udp, "127.0.0.1:0")
   local _, peer = pair()
   local vm = require "baton.vm"
-  check.raises("each VM of a simulated run has a network of its own", vm.move, peer)
+  check.raises("a connection of a simulated run stays in its VM", vm.move, peer)
   check.raises("option 'loss': number from 0 to 1.0 expected, got 2.0", net.simulated, { loss = 2 })
+  check.raises("option 'drop': number from 0 to 1.0", net.simulated, { drop = -1 })
+  check.raises("option 'twice': number from 0 to 1.0", net.simulated, { twice = 2 })
   check.raises("unknown option 'luck'", net.simulated, { luck = 1 })
   check.raises("table expected, got no value", net.simulated)
 end
