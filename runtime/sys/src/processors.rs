@@ -10,6 +10,8 @@ use std::thread;
 pub struct Reading {
     /// CPUs that this program may use.
     pub cpus: usize,
+    /// CPUs of the machine, at least as many.
+    pub machine: usize,
     /// Whether a control group limits its CPU time.
     pub quota: bool,
     /// Share of the last ten seconds, from 0 to 1, in which some thread of the machine waited for a
@@ -29,13 +31,22 @@ pub struct Reading {
 pub fn read() -> Reading {
     let stat = text("/proc/stat");
     let (stolen, total) = stolen_and_total(&stat);
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
     Reading {
-        cpus: thread::available_parallelism().map_or(1, usize::from),
+        cpus,
+        machine: cpus_in(&stat).max(cpus),
         quota: quota_in(text).is_some(),
         pressure: pressure(&text("/proc/pressure/cpu")).unwrap_or_else(|| pressure_now(&stat)),
         stolen,
         total,
     }
+}
+
+/// How many CPUs have a line of their own in `/proc/stat`.
+fn cpus_in(stat: &str) -> usize {
+    let numbers = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+    let is_one = |rest: &&str| rest.starts_with(|letter: char| letter.is_ascii_digit());
+    numbers.filter(is_one).count()
 }
 
 fn text(path: &str) -> String {

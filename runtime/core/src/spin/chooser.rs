@@ -70,11 +70,14 @@ impl Chooser {
             PolicyName::Learned => {
                 self.learned.set_share(settings.budget);
                 let wanted = self.learned.decide(outlook);
+                let source = outlook.source;
                 if wanted != Decision::Park && self.surroundings.are_stale(outlook.now) {
                     self.surroundings.note(outlook.now, read());
                 }
                 match wanted {
-                    Decision::Spin(_) if self.surroundings.verdict() == Verdict::MaySpin => wanted,
+                    Decision::Spin(_) if self.surroundings.verdict(source) == Verdict::MaySpin => {
+                        wanted
+                    }
                     _ => Decision::Park,
                 }
             }
@@ -133,6 +136,7 @@ mod tests {
 
     const MANY: Reading = Reading {
         cpus: 4,
+        machine: 4,
         quota: false,
         pressure: 0.0,
         stolen: 0,
@@ -226,7 +230,11 @@ mod tests {
     fn where_spinning_is_harmful_learned_parks_until_that_is_over() {
         let mut chooser = new();
         learn_short_wait(&mut chooser, PolicyName::Learned);
-        let one = Reading { cpus: 1, ..MANY };
+        let one = Reading {
+            cpus: 1,
+            machine: 1,
+            ..MANY
+        };
         assert_eq!(
             decide(&mut chooser, PolicyName::Learned, || one),
             Decision::Park

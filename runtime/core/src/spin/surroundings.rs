@@ -1,10 +1,13 @@
 //! Whether spinning is acceptable on this machine. It is not in these cases:
 //!
-//! - There is one CPU: the thread that is waited for cannot run during the spin.
+//! - There is one CPU: the thread that is waited for cannot run during the spin. That is a thread of
+//!   this program if calls are out, so what counts is how many CPUs the program may use. Otherwise it
+//!   is any thread of this machine, or of another one.
 //! - There is a quota: spinning uses up what the work needs, and the program is throttled.
 //! - Threads wait for a CPU: a spin keeps one of them waiting.
 //! - The hypervisor takes time away (steal): the spin uses a CPU that another guest needs.
 
+use super::Source;
 use baton_sys::clock::Instant;
 use baton_sys::processors::Reading;
 use std::time::Duration;
@@ -25,7 +28,7 @@ const PRESSURE: f64 = 0.10;
 pub enum Verdict {
     /// It may.
     MaySpin,
-    /// There is only one CPU.
+    /// There is only one CPU for this program and what it waits for.
     OneCpu,
     /// CPU time is limited by quota.
     Quota,
@@ -63,11 +66,15 @@ impl Surroundings {
         self.last.map_or(1, |(_, reading)| reading.cpus / 2).max(1)
     }
 
-    /// The verdict. Before the first reading, no spin is allowed.
-    pub fn verdict(&self) -> Verdict {
+    /// The verdict on a wait for events of this source. Before the first reading, no spin is allowed.
+    pub fn verdict(&self, source: Source) -> Verdict {
+        let cpus = |reading: Reading| match source {
+            Source::Calls => reading.cpus,
+            Source::Outside => reading.machine,
+        };
         match self.last {
             None => Verdict::OneCpu,
-            Some((_, reading)) if reading.cpus < 2 => Verdict::OneCpu,
+            Some((_, reading)) if cpus(reading) < 2 => Verdict::OneCpu,
             Some((_, reading)) if reading.quota => Verdict::Quota,
             Some((_, reading)) if reading.pressure > PRESSURE => Verdict::Overload,
             Some(_) if self.steal_rises => Verdict::Steal,
@@ -82,6 +89,7 @@ mod tests {
 
     const QUIET: Reading = Reading {
         cpus: 2,
+        machine: 2,
         quota: false,
         pressure: 0.03,
         stolen: 900,
@@ -97,13 +105,28 @@ mod tests {
         for (second, &reading) in (0..).zip(readings) {
             surroundings.note(at(second), reading);
         }
-        surroundings.verdict()
+        surroundings.verdict(Source::Calls)
     }
 
     #[test]
     fn two_cpus_without_a_quota_may_spin() {
         assert_eq!(judged(&[QUIET]), Verdict::MaySpin);
         assert_eq!(judged(&[QUIET, QUIET]), Verdict::MaySpin);
+    }
+
+    #[test]
+    fn a_program_on_one_cpu_may_spin_for_what_runs_on_another() {
+        let pinned = Reading { cpus: 1, ..QUIET };
+        let mut surroundings = Surroundings::default();
+        surroundings.note(at(0), pinned);
+        assert_eq!(surroundings.verdict(Source::Outside), Verdict::MaySpin);
+        assert_eq!(surroundings.verdict(Source::Calls), Verdict::OneCpu);
+        let machine = Reading {
+            machine: 1,
+            ..pinned
+        };
+        surroundings.note(at(1), machine);
+        assert_eq!(surroundings.verdict(Source::Outside), Verdict::OneCpu);
     }
 
     #[test]
