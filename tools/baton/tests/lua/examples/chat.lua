@@ -9,7 +9,9 @@ local arrivals = process.channel(GUESTS)
 local Socket = {}
 Socket.__index = Socket
 
-local function new_socket() return setmetatable({ lines = process.channel(1000), rest = "" }, Socket) end
+local function new_socket()
+  return setmetatable({ lines = process.channel(1000), rest = "" }, Socket)
+end
 
 local function connect()
   local here, there = new_socket(), new_socket()
