@@ -8,7 +8,7 @@
 --
 -- Each client has two processes. One waits in socket:receive, and puts each line into all outboxes.
 -- The other takes from its client's outbox, and waits in socket:send. A slow reader delays no other
--- client: if its outbox is full, the server throws it out.
+-- client: if its outbox is full, the server throws it out. A client whose line is too long leaves.
 --
 -- All processes share one table of clients. No client may enter while a process goes through it
 -- with `pairs`. So a process holds a mutex while it changes the table or copies it. To send a
@@ -18,6 +18,7 @@ local process = require "baton.process"
 local socket = require "socket"
 
 local OUTBOX = 1000 -- messages that may wait for one client
+local LONGEST = 2000 -- bytes of a line
 local PATIENCE = 1 -- seconds for the last messages to arrive
 local BREAK = 0.05 -- seconds without an accept, when there are too many clients
 
@@ -77,16 +78,30 @@ local function leave(client)
   end)
 end
 
+-- The next line of a client, without its end; nil when the client ends, or when the line is longer
+-- than LONGEST. LuaSocket has no limit for a line, and keeps what has come in a buffer: a call for
+-- one byte is cheap.
+local function receive_line(client)
+  local line = {}
+  for i = 1, LONGEST + 1 do
+    local byte = client.socket:receive(1)
+    if not byte then return nil end
+    if byte == "\n" then return (table.concat(line):gsub("\r$", "")) end
+    line[i] = byte
+  end
+  tell(client, ("* a line has at most %d bytes"):format(LONGEST))
+end
+
 local function ask_name(client)
   client.socket:send("* your name?\n")
-  for name in function() return client.socket:receive() end do
+  for name in receive_line, client do
     if name:find("^[%w_-]+$") and enter(client, name) then return true end
     client.socket:send("* that name will not do; another one?\n")
   end
 end
 
 local function read(client)
-  for line in function() return client.socket:receive() end do
+  for line in receive_line, client do
     if line == "/quit" then
       break
     elseif line == "/who" then

@@ -14,8 +14,9 @@
 -- when it is first needed, and again after a failure. While the database cannot be reached, the
 -- answer is 503.
 --
--- This service shows LuaSocket, and has no limit for the lines of a head. One that the whole world
--- can reach should use baton.http, as orders_service.lua does.
+-- This service shows LuaSocket. It limits the size of a head and of a body, but not the time that a
+-- client takes for them. One that the whole world can reach should use baton.http, as
+-- orders_service.lua does.
 
 local process = require "baton.process"
 local socket = require "socket"
@@ -25,11 +26,13 @@ local json = require "cjson"
 local GRACE = 5 -- seconds for requests at the end
 local BREAK = 0.05 -- seconds without an accept, when there are too many clients
 local LARGEST = 1 << 20 -- bytes of a request's body
+local LARGEST_HEAD = 16384 -- bytes of the lines before it
 
 local REASONS = {
   [200] = "OK", [201] = "Created", [204] = "No Content", [400] = "Bad Request", [404] = "Not Found",
   [405] = "Method Not Allowed",
-  [413] = "Content Too Large", [500] = "Internal Server Error", [503] = "Service Unavailable",
+  [413] = "Content Too Large", [431] = "Request Header Fields Too Large",
+  [500] = "Internal Server Error", [503] = "Service Unavailable",
 }
 
 -- {======================================================
@@ -135,19 +138,48 @@ end
 -- HTTP
 -- ======================================================
 
--- The next request of a client; nil at its end.
+-- The lines of a head, without their ends; nil when the client ends, or, with `true`, when they are
+-- too large. LuaSocket has no limit for a line, and keeps what has come in a buffer: a call for one
+-- byte is cheap.
+local function lines_of(client)
+  local left = LARGEST_HEAD
+  return function()
+    local line = {}
+    while left > 0 do
+      local byte = client:receive(1)
+      if not byte then return nil, false end
+      left = left - 1
+      if byte == "\n" then return (table.concat(line):gsub("\r$", "")) end
+      line[#line + 1] = byte
+    end
+    return nil, true
+  end
+end
+
+-- The next request of a client: its method and path, its body, whether the client stays, and the
+-- status for a request that is refused and has no body here. Nil at the end of the client.
 local function read_request(client)
-  local method, path = (client:receive() or ""):match "^(%u+) ([^ ?]+)"
+  local next_line = lines_of(client)
+  local line, is_too_large = next_line()
+  if is_too_large then return "", "", nil, false, 431 end
+  local method, path = (line or ""):match "^(%u+) ([^ ?]+)"
   if not method then return end
   local length, keep = 0, true
-  for line in function() return (client:receive()) end do
+  while true do
+    line, is_too_large = next_line()
+    if is_too_large then return method, path, nil, false, 431 end
+    if not line then return end
     if line == "" then
-      if length > LARGEST then return method, path, nil, false end
-      return method, path, length > 0 and client:receive(length) or "", keep
+      if length < 0 then return method, path, nil, false, 400 end
+      if length > LARGEST then return method, path, nil, false, 413 end
+      if length == 0 then return method, path, "", keep end
+      local body = client:receive(length)
+      if not body then return end -- it ended in the middle
+      return method, path, body, keep
     end
     local name, value = line:match "^([%w-]+):%s*(.-)%s*$"
     name = name and name:lower()
-    if name == "content-length" then length = tonumber(value) or 0 end
+    if name == "content-length" then length = math.tointeger(tonumber(value)) or -1 end
     if name == "connection" and value:lower() == "close" then keep = false end
   end
 end
@@ -162,10 +194,10 @@ end
 
 local function serve(client, pool, state)
   local _ <close> = setmetatable({}, { __close = function() client:close() end })
-  for method, path, body, keep in read_request, client do
+  for method, path, body, keep, failure in read_request, client do
     state.is_busy = true
     keep = keep and not state.is_last
-    local status, value = 413, { error = "too much" }
+    local status, value = failure, { error = REASONS[failure] }
     if body then status, value = answer(pool, method, path, body) end
     if not reply(client, status, value, keep) or not keep then break end
     state.is_busy = false

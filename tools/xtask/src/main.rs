@@ -110,6 +110,10 @@ usage: cargo xtask <command>
   soak vms [--seconds N] [--seed N] [--release]
                           start, use and kill VMs at random for N seconds (600), and check that
                           nothing is lost or left over; --seed repeats a run
+  soak http [--seconds N] [--seed N] [--release]
+                          let good and bad clients use servers of baton.http for N seconds (600),
+                          and stop the servers under load; check that each answer comes to its
+                          request, and that no request is lost and nothing left over
   soak net [--seconds N]  make sockets fail in every way for N seconds (600), and check that
                           nothing is left behind
   soak cluster [--jobs N] do N jobs (100000) over a NATS server, while a worker is killed every

@@ -79,6 +79,30 @@ fn all_chat_clients_receive_each_message_until_the_server_ends() {
     server.finish().succeeds().quietly();
 }
 
+#[test]
+fn a_client_whose_line_does_not_end_leaves_the_chat() {
+    if missing::is_luasocket("the chat") {
+        return;
+    }
+    let (mut server, port) = start_server();
+    let mut ann = Talker::enter(port, "ann");
+    ann.hears("* ann has joined");
+    ann.says(&format!("{}\r", "a".repeat(1999)));
+    ann.hears(&format!("ann: {}", "a".repeat(1999)));
+    let mut bob = Talker::enter(port, "bob");
+    ann.hears("* bob has joined");
+    let stream = bob.0.get_mut();
+    stream
+        .write_all("b".repeat(2001).as_bytes())
+        .expect("the server reads");
+    bob.hears("* bob has joined");
+    bob.hears("* a line has at most 2000 bytes");
+    ann.hears("* bob has left");
+    server.close_stdin();
+    ann.hears("* the server ends");
+    server.finish().succeeds().quietly();
+}
+
 /// Interrupts come at random. A process that goes through the table of clients must not meet a new
 /// one.
 #[test]

@@ -14,6 +14,7 @@ mod race;
 #[allow(dead_code, reason = "other tests need other servers")]
 mod server;
 mod several_vms;
+mod web_chat;
 mod web_server;
 
 use std::ffi::OsStr;

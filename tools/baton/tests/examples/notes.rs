@@ -129,6 +129,45 @@ fn the_service_keeps_the_notes_of_many_clients_at_once() {
 }
 
 #[test]
+fn a_head_or_a_body_of_a_wrong_size_is_refused() {
+    let Some(service) = start_service() else {
+        return;
+    };
+    let port = service.port;
+    for (text, status) in [
+        ("G".repeat(16384), "431"),
+        (format!("GET /notes HTTP/1.1\r\n{:x<16363}", "A: "), "431"),
+        (
+            "POST /notes HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n".to_owned(),
+            "413",
+        ),
+        (
+            "POST /notes HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(),
+            "400",
+        ),
+    ] {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the service listens");
+        stream
+            .set_read_timeout(Some(LIMIT))
+            .expect("a limit can be set");
+        stream
+            .write_all(text.as_bytes())
+            .expect("the service reads");
+        let mut answer = String::new();
+        stream
+            .read_to_string(&mut answer)
+            .expect("the service answers and closes");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+    }
+    assert_eq!(ask(port, "GET /notes", "").0, "HTTP/1.1 200 OK");
+    service.program.signal("TERM");
+    service.program.finish().succeeds().quietly();
+}
+
+#[test]
 fn a_client_that_says_nothing_does_not_keep_the_service_from_ending() {
     let Some(service) = start_service() else {
         return;

@@ -47,6 +47,11 @@ pub(crate) const FOR_ALL_TESTS: &[Package] = &[
         probe: Probe::Program("valgrind", "--version"),
         needed_by: "the tests of programs in C under memcheck",
     },
+    Package {
+        name: "chromium",
+        probe: Probe::Program("chromium", "--version"),
+        needed_by: "the test of baton.http with a browser",
+    },
     module("lua-argparse", "argparse"),
     module("lua-bitop", "bit"),
     module("lua-cliargs", "cliargs"),

@@ -1,6 +1,6 @@
-//! Loads that choose what they do by a seed: `cargo xtask soak foreign`, which makes random foreign
-//! calls, and `cargo xtask soak vms`, which starts, uses and kills VMs. Each checks that nothing
-//! was lost.
+//! Loads that choose what they do by a seed, each of which checks that nothing was lost. `cargo
+//! xtask soak foreign` makes random foreign calls. `cargo xtask soak vms` starts, uses and kills
+//! VMs. `cargo xtask soak http` has good and bad clients at a server.
 //!
 //! `NAME.lua` is the load, and `foreign.c` has the functions that the foreign one calls. The time
 //! is divided into runs, each a new program with its own seed. A run that fails is reported with
@@ -43,7 +43,7 @@ pub(super) struct SeededLoad {
     calls_library: bool,
 }
 
-pub(super) const LOADS: [SeededLoad; 2] = [
+pub(super) const LOADS: [SeededLoad; 3] = [
     SeededLoad {
         name: "foreign",
         what: "foreign calls",
@@ -52,6 +52,11 @@ pub(super) const LOADS: [SeededLoad; 2] = [
     SeededLoad {
         name: "vms",
         what: "VMs",
+        calls_library: false,
+    },
+    SeededLoad {
+        name: "http",
+        what: "servers and their clients",
         calls_library: false,
     },
 ];

@@ -9,7 +9,9 @@ local arrivals = process.channel(GUESTS)
 local Socket = {}
 Socket.__index = Socket
 
-local function new_socket() return setmetatable({ lines = process.channel(1000) }, Socket) end
+local function new_socket()
+  return setmetatable({ lines = process.channel(1000), rest = "" }, Socket)
+end
 
 local function connect()
   local here, there = new_socket(), new_socket()
@@ -18,9 +20,19 @@ local function connect()
   return here
 end
 
-function Socket:receive() return self.lines:receive() end
+-- A line without its end, or `size` bytes of one.
+function Socket:receive(size)
+  if not size then
+    local line = self.lines:receive()
+    return line and (line:gsub("\n", ""))
+  end
+  if self.rest == "" then self.rest = self.lines:receive() or "" end
+  local part = self.rest:sub(1, size)
+  self.rest = self.rest:sub(size + 1)
+  if part ~= "" then return part end
+end
 
-function Socket:send(line) return self.peer.lines:send((line:gsub("\n", ""))) end
+function Socket:send(line) return self.peer.lines:send(line) end
 
 function Socket:close()
   self.lines:close()
