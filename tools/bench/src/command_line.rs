@@ -430,6 +430,10 @@ pub(crate) struct NetOptions {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) most: u64,
 
+    /// Only this protocol: echo, http, wrk, json, or work (JSON beside handlers that compute)
+    #[arg(long, value_parser = ["echo", "http", "wrk", "json", "work"])]
+    pub(crate) only: Option<String>,
+
     /// Count the system calls of each answer instead, with strace
     #[arg(long)]
     pub(crate) calls: bool,

@@ -32,9 +32,16 @@ func runNet(protocol, address, port string) {
 			io.WriteString(response, body)
 		}
 		fail(http.Serve(listener, http.HandlerFunc(answer)).Error())
-	case "json":
+	case "json", "work":
 		routes := http.NewServeMux()
 		routes.HandleFunc("GET /items/{id}", item)
+		if protocol == "work" {
+			work := makeWork()
+			routes.HandleFunc("GET /work/{id}", func(response http.ResponseWriter, request *http.Request) {
+				work()
+				item(response, request)
+			})
+		}
 		server := http.Server{
 			Handler:           routes,
 			ReadHeaderTimeout: 10 * time.Second,
@@ -44,6 +51,21 @@ func runNet(protocol, address, port string) {
 	default:
 		fail("not a protocol: " + protocol)
 	}
+}
+
+func sum(count int) (total int) {
+	for i := range count {
+		total += i % 7
+	}
+	return total
+}
+
+// Its result is a function that computes for 50 ms of this processor.
+func makeWork() func() int {
+	begun := time.Now()
+	sum(1e9)
+	count := int(1e9 * 0.05 / time.Since(begun).Seconds())
+	return func() int { return sum(count) }
 }
 
 func item(response http.ResponseWriter, request *http.Request) {

@@ -1,14 +1,34 @@
 -- The simple server in LuaSocket, with a process for each connection, and the service with JSON in
--- baton.http: `baton.lua echo|http|json address port`.
+-- baton.http: `baton.lua echo|http|json|work address port`.
 local process = require "baton.process"
 local protocol, address, port = arg[1], arg[2], tonumber(arg[3])
 
-if protocol == "json" then
+-- Computes for 50 ms of this processor.
+local function make_work()
+  local function sum(count)
+    local total = 0
+    for i = 1, count do total = total + i % 7 end
+    return total
+  end
+  local begun = os.clock()
+  sum(1e7)
+  local count = 1e7 * 0.05 / (os.clock() - begun) // 1
+  return function() return sum(count) end
+end
+
+if protocol == "json" or protocol == "work" then
   local http = require "baton.http"
   local r = http.router()
   r:get("/items/:id", function(req)
     return req:json { id = req.params.id, name = "a thing" }
   end)
+  if protocol == "work" then
+    local work = make_work()
+    r:get("/work/:id", function(req)
+      work()
+      return req:json { id = req.params.id, name = "a thing" }
+    end)
+  end
   assert(http.serve(address .. ":" .. port, r))
   return
 end

@@ -1,5 +1,19 @@
-// The same servers in Node: `node.js echo|http|json address port`.
+// The same servers in Node: `node.js echo|http|json|work address port`.
 const [protocol, address, port] = process.argv.slice(2)
+
+// Computes for 50 ms of this processor.
+function makeWork() {
+  const sum = (count) => {
+    let total = 0
+    for (let i = 1; i <= count; i++) total += i % 7
+    return total
+  }
+  sum(1e8)
+  const begun = performance.now()
+  sum(1e8)
+  const count = 1e8 * 50 / (performance.now() - begun)
+  return () => sum(count)
+}
 
 const servers = {
   echo: () => require('net').createServer({ noDelay: true }, (client) => {
@@ -24,7 +38,8 @@ const servers = {
     return server
   },
   json: () => {
-    const route = /^\/items\/([^/?]+)$/
+    const work = protocol === 'work' && makeWork()
+    const route = /^\/(items|work)\/([^/?]+)$/
     const server = require('http').createServer((request, response) => {
       const found = request.method === 'GET' && route.exec(request.url)
       if (!found) {
@@ -32,7 +47,8 @@ const servers = {
         response.end()
         return
       }
-      const id = decodeURIComponent(found[1])
+      if (work && found[1] === 'work') work()
+      const id = decodeURIComponent(found[2])
       const body = JSON.stringify({ id, name: 'a thing' })
       response.setHeader('Content-Type', 'application/json')
       response.setHeader('Content-Length', Buffer.byteLength(body))
@@ -43,5 +59,7 @@ const servers = {
     return server
   },
 }
+
+servers.work = servers.json
 
 servers[protocol]().listen({ host: address, port: Number(port), backlog: 1024 })

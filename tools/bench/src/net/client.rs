@@ -24,6 +24,8 @@ pub(crate) enum Protocol {
     Http,
     /// The same with the usual fields, and an answer in JSON that has the request's own number.
     Json,
+    /// The same, but one request in a thousand has a handler that computes for 50 ms.
+    Work,
 }
 
 const LINE: &[u8] = b"The quick brown fox jumps over the lazy dog, again and again...\n";
@@ -39,6 +41,7 @@ impl Protocol {
             Self::Echo => "echo",
             Self::Http => "http",
             Self::Json => "json",
+            Self::Work => "work",
         }
     }
 
@@ -46,10 +49,23 @@ impl Protocol {
         match self {
             Self::Echo => LINE.into(),
             Self::Http => REQUEST.into(),
-            Self::Json => format!("GET /items/{number} HTTP/1.1\r\n{FIELDS}\r\n")
-                .into_bytes()
-                .into(),
+            Self::Json | Self::Work => {
+                let route = if self.computes(number) {
+                    "work"
+                } else {
+                    "items"
+                };
+                format!("GET /{route}/{number} HTTP/1.1\r\n{FIELDS}\r\n")
+                    .into_bytes()
+                    .into()
+            }
         }
+    }
+
+    /// Whether the handler of the request with this number computes. The upper half of the number is
+    /// that of the connection: such requests do not all come at once.
+    fn computes(self, number: u64) -> bool {
+        self == Self::Work && (number + (number >> 32) * 37) % 1000 == 0
     }
 
     /// Whether these bytes are the whole answer to the request with this number. A wrong answer is
@@ -64,7 +80,7 @@ impl Protocol {
                 Ok(answer.len() == LINE.len())
             }
             Self::Http => is_whole_page(answer),
-            Self::Json => {
+            Self::Json | Self::Work => {
                 let is_whole = is_whole_page(answer)?;
                 let id = format!("\"id\":\"{number}\"");
                 ensure!(
@@ -128,7 +144,7 @@ pub(crate) struct Load {
     /// The number of answered requests.
     pub(crate) answered: usize,
     pub(crate) elapsed: Duration,
-    /// The time of each answer, in microseconds.
+    /// The time of each answer, in microseconds, but of those for which a handler computes.
     pub(crate) took: Vec<f64>,
 }
 
@@ -188,7 +204,7 @@ impl Client {
             )?;
             connection.ask(self.protocol)?;
         }
-        let mut took = Vec::new();
+        let (mut took, mut count) = (Vec::new(), 0);
         let mut events = [EpollEvent::empty(); ROOM];
         let end = begin + time;
         loop {
@@ -204,14 +220,17 @@ impl Client {
             for event in &events[..ready] {
                 let connection = &mut self.connections[event.data() as usize];
                 if connection.take_in(self.protocol)? {
-                    took.push(connection.asked_at.elapsed().as_secs_f64() * 1e6);
+                    count += 1;
+                    if !self.protocol.computes(connection.number) {
+                        took.push(connection.asked_at.elapsed().as_secs_f64() * 1e6);
+                    }
                     answered.fetch_add(1, Ordering::Relaxed);
                     connection.ask(self.protocol)?;
                 }
             }
         }
         Ok(Load {
-            answered: took.len(),
+            answered: count,
             elapsed: begin.elapsed(),
             took,
         })

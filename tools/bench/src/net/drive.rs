@@ -35,8 +35,9 @@ pub(crate) fn run(server: &str, protocol: &str, connections: usize, seconds: f64
         "echo" => Protocol::Echo,
         "http" => Protocol::Http,
         "json" => Protocol::Json,
+        "work" => Protocol::Work,
         "wrk" => return run_wrk(&words, connections, seconds),
-        other => bail!("expected echo, http, json or wrk for the protocol, got '{other}'"),
+        other => bail!("expected echo, http, json, work or wrk for the protocol, got '{other}'"),
     };
     let server = Server::start(&words, protocol)?;
     let empty = server.usage()?;

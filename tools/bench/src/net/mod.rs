@@ -28,11 +28,12 @@ pub(crate) use server::Server;
 use servers::{BATON, COPAS, LUA_PEERS, NGINX, NODE};
 
 /// The protocols and clients: the name in the program, and the name in tables.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("echo", "echo"),
     ("http", "HTTP"),
     ("wrk", "HTTP, by wrk"),
     ("json", "JSON over HTTP, all parsed"),
+    ("work", "JSON beside handlers that compute"),
 ];
 const COUNTS: [u64; 4] = [1, 100, 1_000, 10_000];
 /// Those in which all servers do the same: they parse the whole head, find a route, and answer JSON
@@ -111,6 +112,8 @@ const GO_GOAL: Goal = Goal::at_most(1.0, " of ours", 3);
 const NODE_GOAL: Goal = Goal::at_most(0.5, " of ours", 3);
 const NGINX_GOAL: Goal = Goal::at_most(1.111, " of ours", 3);
 const CPU_GOAL: Goal = Goal::at_most(1.0, " of Go's", 3);
+/// Beside handlers that compute: a goroutine runs for 10 ms before another one gets its turn.
+const WORK_GOAL: Goal = Goal::at_most(0.5, " of Go's", 3);
 const P99_GOAL: Goal = Goal::at_most(1.0, " of Go's", 3);
 
 /// The time limit for starting, connecting and ending, besides the load.
@@ -153,7 +156,7 @@ pub(crate) fn run(bench: &Bench, options: &NetOptions) -> Result<Report> {
         verdicts: verdicts(&results),
         ..Report::default()
     });
-    if !has_wrk {
+    if !has_wrk && options.only.as_deref().is_none_or(|only| only == "wrk") {
         report
             .verdicts
             .push(Verdict::unmet("HTTP, loaded by wrk", peers::REMEDY));
@@ -171,8 +174,15 @@ fn cases(options: &NetOptions) -> Vec<Case> {
         Case::new(name(kind, count), title, &[&kind, &count, &options.seconds])
     };
     let counts = COUNTS.into_iter().filter(|&count| count <= options.most);
-    let of_kind = |kind| counts.clone().map(move |count| case(kind, count));
-    KINDS.iter().flat_map(of_kind).collect()
+    let of_kind = |kind: &'static (&str, &str)| {
+        let counts = counts
+            .clone()
+            .filter(|count| kind.0 != "work" || [100, 1_000].contains(count));
+        counts.map(move |count| case(kind, count))
+    };
+    let is_wanted =
+        |(kind, _): &&(&str, &str)| options.only.as_deref().is_none_or(|only| only == *kind);
+    KINDS.iter().filter(is_wanted).flat_map(of_kind).collect()
 }
 
 /// The index of each case of a kind, with its number of connections.
@@ -275,6 +285,13 @@ fn verdicts_on_json(results: &Results, baton: usize) -> Vec<Verdict> {
             verdicts.push(goal.judge(&what, ratio));
         }
     }
+    for (case, count) in cases_of(results, "work") {
+        if let Some(go) = results.arm(GO.name) {
+            let what = format!("JSON with {count} connections beside handlers that compute, p99");
+            let ratio = results.ratio((baton, case), (go, case), "p99_us");
+            verdicts.push(WORK_GOAL.judge(&what, ratio));
+        }
+    }
     verdicts
 }
 
@@ -289,8 +306,17 @@ mod tests {
             rounds: 1,
             seconds: 0.5,
             most: 1_000,
+            only: None,
             calls: false,
         }
+    }
+
+    #[test]
+    fn one_kind_is_tried_alone() {
+        let only = Some("json".to_string());
+        let options = NetOptions { only, ..options() };
+        let names: Vec<String> = cases(&options).into_iter().map(|case| case.name).collect();
+        assert_eq!(names, JSON_CASES[..3]);
     }
 
     #[test]
@@ -298,7 +324,8 @@ mod tests {
         let cases = cases(&options());
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
         assert_eq!(names[..9], UP_TO_A_THOUSAND);
-        assert_eq!(names[9..], JSON_CASES[..3]);
+        assert_eq!(names[9..12], JSON_CASES[..3]);
+        assert_eq!(names[12..], ["work 100", "work 1000"]);
         assert_eq!(cases[1].arguments, ["echo", "100", "0.5"]);
     }
 
