@@ -1,4 +1,4 @@
--- The head of a reply of HTTP/2: what programs give is checked, and what the server writes is added.
+-- The head of a reply of HTTP/2: what programs give is checked, what the server writes is added.
 
 local TOKEN = "^[%w!#$%%&'*+.^_`|~-]+$" -- RFC 9110, 5.6.2
 

@@ -517,6 +517,7 @@ function Request:file(path, options) end
 function Request:json(status, value, fields) end
 
 ---Sets a field of the reply that is sent later, as middleware does.
+---A Content-Type that was set is the one that `res:json` and `res:file` send.
 ---@param name string
 ---@param value string | number | string[] | nil
 ---@return baton.http.Request self
