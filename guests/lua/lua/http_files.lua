@@ -62,12 +62,12 @@ end
 
 -- Sends what was chosen, piece by piece. What fails after the head has been sent cuts the reply
 -- off, so that no client takes it for whole.
-local function transfer(request, file, status, fields)
+local function transfer(request, file, status, fields, length)
   if request.method ~= "HEAD" then
     local is_read, why = file:read()
     if not is_read then return nil, why end
   end
-  local is_sent, why = core.begin_file(request, file, status, fields)
+  local is_sent, why = core.begin_file(request, file, status, fields, length)
   while is_sent and progress(request) == "streams" do
     local is_read, fault = file:read()
     if not is_read then
@@ -104,7 +104,7 @@ local function transfer_packed(request, file, fields)
 end
 
 -- Replies with an open file, or with the part of it that the client wants.
-local function reply(request, file, path, options)
+function files.reply(request, file, path, options)
   local method = request.method
   local status, first, last, size
   if method == "GET" then
@@ -126,7 +126,12 @@ local function reply(request, file, path, options)
   local etag, date = file:marks()
   local fields = { ["ETag"] = etag, ["Last-Modified"] = date, ["Accept-Ranges"] = "bytes" }
   if options.max_age then fields["Cache-Control"] = "max-age=" .. options.max_age end
-  fields["Content-Type"] = options.type or core.kind(path)
+  local set_before = core.name_set(request, "content-type")
+  if not set_before then
+    fields["Content-Type"] = options.type or core.kind(path)
+  elseif options.type then
+    request:set(set_before, options.type)
+  end
   if options.download then
     local name = options.download == true and path:match "[^/]*$" or options.download
     fields["Content-Disposition"] = disposition(name)
@@ -143,7 +148,7 @@ local function reply(request, file, path, options)
     return request:send(304, nil, fields)
   end
   if is_packed then return transfer_packed(request, file, fields) end
-  return transfer(request, file, status, fields)
+  return transfer(request, file, status, fields, last - first + 1)
 end
 
 -- What a program is told of a file that cannot be sent.
@@ -167,7 +172,7 @@ function files.send(request, path, given)
   end
   local file <close>, why = core.open(name, options.root)
   if not file then return nil, WHY[why] or why end
-  return reply(request, file, name, options)
+  return files.reply(request, file, name, options)
 end
 
 -- Directories
@@ -201,8 +206,9 @@ function files.static(directory, given, level)
     if is_directory then name = name == "" and index or name .. "/" .. index end
     local file <close>, why = core.open(name, directory)
     if file then
-      local _, fault = reply(request, file, name, options)
-      if fault and not progress(request) then error(("%s: %s"):format(name, fault)) end
+      local of_protocol = type(request) == "table" and core.files_of_http2() or files
+      local _, fault = of_protocol.reply(request, file, name, options)
+      if fault and not request:progress() then error(("%s: %s"):format(name, fault)) end
       return
     end
     if why == "directory" and index and not is_directory then return redirect(request) end

@@ -399,6 +399,16 @@ core.answer_failure, core.note = answer_failure, note
 -- Methods of requests
 -- -------------------------------------------------------------------------------------------------
 
+-- The name under which a field of the reply was set before; or nil.
+local function name_set(request, wanted)
+  for name in pairs(core.set_fields(request) or {}) do
+    if type(name) == "string" and name:lower() == wanted then return name end
+  end
+  return nil
+end
+
+core.name_set = name_set
+
 local function json() return require "baton.json" end
 
 -- req:json(): the value that the body has as JSON, or nil and why. res:json([status,] value,
@@ -410,7 +420,7 @@ function methods:json(...)
     if count == 1 then
       status, value = 200, status
     end
-    self:set("Content-Type", "application/json")
+    if not name_set(self, "content-type") then self:set("Content-Type", "application/json") end
     return self:send(status, json().encode(value), fields)
   end
   local body, why = self:body()

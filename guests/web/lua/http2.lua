@@ -10,7 +10,7 @@
 local functions, http = ...
 local engine = functions.http2
 local process = require "baton.process"
-local requests = functions.source "web/http2_request"(engine, http)
+local requests = functions.source "web/http2_request"(engine, http, functions.source)
 
 local LINGER = 1 -- seconds that a client has to read the last bytes
 local QUIET = 0.5 -- seconds that an idle client has to answer that the server stops

@@ -2,13 +2,14 @@
 -- and methods of the one in C that a request of HTTP/1.1 is (reference-http.md).
 --
 -- `engine` has the functions of c/http2.c, `http` what baton.http gives to its parts.
-local engine, http = ...
+local engine, http, source = ...
 local process = require "baton.process"
+local heads = source "web/http2_heads"()
+local fields_of, has_no_body, read_reply = heads.fields_of, heads.has_no_body, heads.read_reply
 
 local PIECE = 256 << 10 -- bytes of a reply for which a slow client has the time of a body each
 local MOST_PARAMETERS = 1000
-local CANCEL = 8 -- RFC 9113, 7
-local TOKEN = "^[%w!#$%%&'*+.^_`|~-]+$" -- RFC 9110, 5.6.2
+local INTERNAL_ERROR, CANCEL = 2, 8 -- RFC 9113, 7
 local REASONS_OF_FAULTS = { [400] = "closed", [408] = "timeout", [413] = "too large" }
 
 -- The key of what programs must not touch.
@@ -142,7 +143,7 @@ end
 
 -- Waits for a part of the body. Returns it, nil at the end, or nil and why.
 local function read_part(own, most)
-  if own.fault then return nil, REASONS_OF_FAULTS[own.fault] end
+  if own.fault then return nil, REASONS_OF_FAULTS[own.fault] or "closed" end
   if own.has_ended then return nil end
   local connection = own.connection
   local server = connection.server
@@ -206,105 +207,8 @@ function methods:body(max)
   return own.body
 end
 
--- The head of a reply
--- -------------------------------------------------------------------------------------------------
-
--- What belongs to a connection of HTTP/1.1, or is written by the server.
-local NOT_SENT = {
-  ["connection"] = true,
-  ["date"] = true,
-  ["keep-alive"] = true,
-  ["proxy-connection"] = true,
-  ["transfer-encoding"] = true,
-  ["upgrade"] = true,
-}
-
-local last_second, last_date
-
-local function date()
-  local now = os.time()
-  if now ~= last_second then
-    last_second, last_date = now, os.date("!%a, %d %b %Y %H:%M:%S GMT", now)
-  end
-  return last_date
-end
-
-local function add_field(list, key, value)
-  if type(value) == "number" then value = tostring(value) end
-  if type(value) ~= "string" then
-    local text = "field '%s' of the reply: string, number or list of them expected, got %s"
-    error(text:format(key, type(value)), 5)
-  end
-  if value:find "[%z\1-\8\10-\31\127]" then
-    local text = "field '%s' of the reply: its value has a control character, such as the end of "
-      .. "a line; take that out"
-    error(text:format(key), 5)
-  end
-  list[#list + 1] = key:lower()
-  list[#list + 1] = value
-end
-
-local function add_fields(list, fields, own, is_stream)
-  for key, value in pairs(fields or {}) do
-    if type(key) ~= "string" then
-      error(("fields of a reply: names expected as keys, got a %s"):format(type(key)), 4)
-    end
-    if not key:find(TOKEN) then
-      error(("fields of a reply: '%s' cannot be a name"):format(key), 4)
-    end
-    local name = key:lower()
-    local is_length = name == "content-length"
-    if name == "connection" and type(value) == "string" and value:lower() == "close" then
-      list.is_last = true
-    end
-    if not NOT_SENT[name] and (not is_length or own.is_head and not is_stream) then
-      list[name] = true
-      for _, each in ipairs(type(value) == "table" and value or { value }) do
-        add_field(list, key, each)
-      end
-    end
-  end
-end
-
-local function has_no_body(status) return status == 204 or status == 304 end
-
--- The fields of a reply: names and values by turns. `length` is that of its body; nil: a stream.
-local function fields_of(own, status, fields, length)
-  local list = { "date", date() }
-  add_fields(list, fields, own, not length)
-  add_fields(list, own.fields, own, not length)
-  if has_no_body(status) then return list end
-  if not list["content-type"] and length ~= 0 then
-    add_field(list, "content-type", "text/plain; charset=utf-8")
-  end
-  if length and not list["content-length"] then add_field(list, "content-length", length) end
-  return list
-end
-
 local function check_silent(own)
   if own.progress then error("the reply has begun already: a request has one reply", 3) end
-end
-
--- Returns the status, the body and the fields of a reply whose status may be left out.
-local function read_reply(status, body, fields)
-  if type(status) == "string" then
-    status, body, fields = 200, status, body
-  end
-  if type(status) ~= "number" then
-    error(("status of a reply, or its text, expected, got %s"):format(type(status)), 3)
-  end
-  if math.type(status) ~= "integer" or status < 200 or status > 999 then
-    error(("status of a reply: 200 to 999 expected, got %s"):format(tostring(status)), 3)
-  end
-  if type(body) == "number" then body = tostring(body) end
-  if body ~= nil and type(body) ~= "string" then
-    local hint = type(body) == "table" and "; res:json(status, value) sends a table" or ""
-    error(("body of a reply: string expected, got %s%s"):format(type(body), hint), 3)
-  end
-  if fields ~= nil and type(fields) ~= "table" then
-    error(("fields of a reply: table expected, got %s"):format(type(fields)), 3)
-  end
-  return status, body or "", fields
 end
 
 -- Begins the reply. Returns how many bytes of the data were taken; or nil and why.
@@ -350,17 +254,28 @@ local function send_rest(own, data, from, is_last)
   return true
 end
 
--- res:send([status,] body, fields)
-function methods:send(status, body, fields)
-  local own = check_open(self)
+local raw = {} -- methods that do not pack
+local parts -- those of baton.http that work on these requests
+
+function raw.send(request, status, body, fields)
+  local own = check_open(request)
   check_silent(own)
-  status, body, fields = read_reply(status, body, fields)
   local list = fields_of(own, status, fields, #body)
   own.progress = "replied"
   if own.is_head or has_no_body(status) then body = "" end
   local taken, why = begin_reply(own, status, list, body, true)
   if not taken then return nil, why end
   return send_rest(own, body, taken, true)
+end
+
+-- res:send([status,] body, fields)
+function methods:send(status, body, fields)
+  local own = check_open(self)
+  check_silent(own)
+  status, body, fields = read_reply(status, body, fields)
+  local packs = own.connection.server.options.compress
+  local send = packs and parts.use "http_packing".send or raw.send
+  return send(self, status, body, fields)
 end
 
 -- res:set(name, value)
@@ -375,18 +290,26 @@ function methods:set(name, value)
   return self
 end
 
--- res:stream([status], [fields])
-function methods:stream(status, fields)
-  local own = check_open(self)
+function raw.stream(request, status, fields)
+  local own = check_open(request)
   check_silent(own)
-  status, _, fields = read_reply(status == nil and 200 or status, nil, fields)
   local list = fields_of(own, status, fields, nil)
   own.progress = "streams"
   own.turn = process.mutex { name = "a stream of baton.http" }
   own.has_no_body = own.is_head or has_no_body(status)
   local taken, why = begin_reply(own, status, list, "", own.has_no_body)
   if not taken then return nil, why end
-  return self
+  return request
+end
+
+-- res:stream([status], [fields])
+function methods:stream(status, fields)
+  local own = check_open(self)
+  check_silent(own)
+  status, _, fields = read_reply(status == nil and 200 or status, nil, fields)
+  local packs = own.connection.server.options.compress
+  local stream = packs and parts.use "http_packing".stream or raw.stream
+  return stream(self, status, fields)
 end
 
 -- Sends a part of a stream, whole, also if several processes do. A process that was killed has left
@@ -406,9 +329,19 @@ local function send_part(own, data, is_last)
   return nil, why
 end
 
+function raw.write(request, ...)
+  local own = check_open(request)
+  local data = table.concat { ... }
+  if data == "" or own.has_no_body then return true end
+  own.sent = own.sent + #data
+  own.connection.server.core:note(0, #data)
+  return send_part(own, data, false)
+end
+
 -- stream:write(s, ...)
 function methods:write(...)
   local own = check_open(self)
+  if own.is_file then error("the reply is a file", 2) end
   if own.progress ~= "streams" then
     if own.progress then error("the stream was closed", 2) end
     error("res:stream() comes before the first write", 2)
@@ -419,26 +352,75 @@ function methods:write(...)
       error(("stream:write: string expected, got %s"):format(type(part)), 2)
     end
   end
-  local data = table.concat { ... }
-  if data == "" or own.has_no_body then return true end
-  own.sent = own.sent + #data
-  own.connection.server.core:note(0, #data)
-  return send_part(own, data, false)
+  local write = own.is_packed and parts.use "http_packing".write or raw.write
+  return write(self, ...)
+end
+
+-- Whether the stream can be ended as if it were whole.
+local function may_end(own)
+  return own.progress == "streams" and not (own.is_closed or own.is_file or own.is_cut)
+end
+
+function raw.close(request)
+  local own = check(request)
+  if not may_end(own) then return true end
+  own.progress = "replied"
+  if own.has_no_body then return true end
+  return send_part(own, "", true)
 end
 
 -- stream:close()
 function methods:close()
   local own = check(self)
-  if own.progress ~= "streams" or own.is_closed then return true end
-  own.progress = "replied"
-  if own.has_no_body then return true end
-  return send_part(own, "", true)
+  if not may_end(own) then return true end
+  local close = own.is_packed and parts.use "http_packing".close or raw.close
+  return close(self)
 end
 
 -- What an error or a kill has cut off does not end as if it were whole.
 function Request.__close(request, failure)
   if failure == nil then methods.close(request) end
 end
+
+-- Files
+-- -------------------------------------------------------------------------------------------------
+
+-- Begins a reply with what was read of the file: `length` bytes in all.
+local function begin_file(request, file, status, fields, length)
+  local own = check_open(request)
+  check_silent(own)
+  local list, data = fields_of(own, status, fields, length), own.is_head and "" or file:text()
+  local is_last = own.is_head or #data == length
+  own.is_file, own.unsent, own.progress = true, length - #data, "streams"
+  local taken, why = begin_reply(own, status, list, data, is_last)
+  if not taken then return nil, why end
+  if is_last then own.progress = "replied" end
+  return send_rest(own, data, taken, is_last)
+end
+
+-- Sends what was read since. Without a file, the reply is cut off.
+local function go_on(request, file)
+  local own = check_open(request)
+  if not file then
+    own.is_cut = true
+    engine.reset(own.connection.handle, own.id, INTERNAL_ERROR)
+    own.connection:settle()
+    return
+  end
+  local data = file:text()
+  own.unsent = own.unsent - #data
+  own.sent = own.sent + #data
+  own.connection.server.core:note(0, #data)
+  local is_last = own.unsent == 0
+  if is_last then own.progress = "replied" end
+  return send_rest(own, data, 0, is_last)
+end
+
+parts = source "web/http2_parts"(http, methods, check, {
+  begin_file = begin_file,
+  go_on = go_on,
+  raw = raw,
+})
 
 -- After a handler has returned these.
 local function finish(request, status, body, fields)

@@ -39,6 +39,8 @@ unsafe extern "C" fn baton_web_source(name: *const c_char, size: *mut usize) -> 
     let text = match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"web" => include_str!("../lua/web.lua"),
         b"web/http2" => include_str!("../lua/http2.lua"),
+        b"web/http2_heads" => include_str!("../lua/http2_heads.lua"),
+        b"web/http2_parts" => include_str!("../lua/http2_parts.lua"),
         b"web/http2_request" => include_str!("../lua/http2_request.lua"),
         b"web/websocket" => include_str!("../lua/websocket.lua"),
         _ => "",

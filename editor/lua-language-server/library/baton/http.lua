@@ -31,10 +31,11 @@
 ---The server writes Date, Content-Length, Transfer-Encoding and Connection itself. A handler that
 ---wants the connection to end sets the field Connection to "close".
 ---
----Over TLS, clients choose HTTP/2 if they can. Handlers see the same objects. A request is a
----process then, and the requests of a connection run at once. A client may take a request back,
----which kills no handler: its reads and writes return nil and "closed". No request of HTTP/2
----becomes a WebSocket.
+---Over TLS, clients choose HTTP/2 if they can. Handlers see the same objects with all their
+---methods. A request is a process then, and the requests of a connection run at once. A client may
+---take a request back, which kills no handler: its reads and writes return nil and "closed". A
+---file that becomes shorter while it is sent resets the request. No request of HTTP/2 becomes a
+---WebSocket: `http.websocket` answers 426.
 ---
 ---A client that sends what could be read in two ways gets 400, and its connection ends: two
 ---lengths, a folded line, a line without "\r", no Host or two. Other statuses are 408 for a slow
@@ -516,6 +517,7 @@ function Request:file(path, options) end
 function Request:json(status, value, fields) end
 
 ---Sets a field of the reply that is sent later, as middleware does.
+---A Content-Type that was set is the one that `res:json` and `res:file` send.
 ---@param name string
 ---@param value string | number | string[] | nil
 ---@return baton.http.Request self
