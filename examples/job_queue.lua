@@ -8,7 +8,7 @@
 --
 -- A worker waits for its command in plain io.popen and pipe:read. No other process waits. A timer
 -- ends a command that takes too long. To cancel, the program ends the commands, and the workers see
--- that. It does not kill the workers: a worker may have started a command that is not yet noted.
+-- that. If a worker is killed, its command is ended, too.
 
 local process = require "baton.process"
 
@@ -26,9 +26,16 @@ local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 -- end of the command. Its number stays taken until pipe:close().
 local SHELL = [[exec setsid sh -c 'echo $$; sh -c "$0" </dev/null 2>&1; exit $?' ]]
 
-local function start(text)
-  local pipe = assert(io.popen(SHELL .. quoted(text)))
-  return setmetatable({ pipe = pipe, group = pipe:read("n", "L") }, Command)
+-- A command that has not been started. `running` is a set in which it is while it runs.
+local function new_command(running) return setmetatable({ running = running }, Command) end
+
+-- A kill that comes meanwhile waits until the command is noted. So `__close` can end it.
+function Command:start(text)
+  process.shield(function()
+    self.pipe = assert(io.popen(SHELL .. quoted(text)))
+    self.group = self.pipe:read("n", "L")
+    self.running[self] = true
+  end)
 end
 
 function Command:signal(name)
@@ -45,7 +52,13 @@ end
 function Command:wait()
   local output = self.pipe:read("a")
   self.ended = true
+  self.running[self] = nil
   return output, self.pipe:close()
+end
+
+function Command:__close()
+  self.running[self] = nil
+  if self.group and not self.ended then self:stop() end
 end
 
 local Queue = {}
@@ -71,8 +84,8 @@ end
 function Queue:run(job)
   local seconds, text = job:match("^(%d+%.?%d*):%s*(.*)$")
   seconds, text = tonumber(seconds) or self.seconds, text or job
-  local command = start(text)
-  self.running[command] = true
+  local command <close> = new_command(self.running)
+  command:start(text)
   if self.cancelled then command:stop() end -- cancelled before it was noted
   local late = false
   local limit = process.after(seconds, function()
@@ -81,7 +94,6 @@ function Queue:run(job)
   end)
   local output, ok, how, number = command:wait()
   limit:cancel()
-  self.running[command] = nil
   if self.cancelled then return report("cancelled", text, output) end
   if ok then return report("done", text, output) end
   self.failures = self.failures + 1

@@ -79,14 +79,13 @@ local function read_options(arguments)
 end
 
 local options = read_options(arg)
-local open_files = process.semaphore(options.files)
+-- What the pool lends is no more than the right to have a file open.
+local open_files = process.pool { size = options.files, make = function() return true end }
 local counted = process.channel()
 
 for _, name in ipairs(options.names) do
   process.spawn({ name = name }, function()
-    open_files:wait()
-    local ok, counts = pcall(count_file, name)
-    open_files:signal()
+    local ok, counts = pcall(open_files.with, open_files, function() return count_file(name) end)
     counted:send { name = name, counts = ok and counts, why = not ok and counts }
   end)
 end

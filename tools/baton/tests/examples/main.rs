@@ -275,6 +275,41 @@ fn the_job_queue_leaves_nothing_behind_when_interrupted() {
     remove_directory_of(&pipe);
 }
 
+/// Starts each worker so that SIGUSR1 kills it, while the program goes on.
+const KILLS_WORKERS: &str = r#"
+local process = require "baton.process"
+local spawn = process.spawn
+function process.spawn(options, f, ...)
+  if not options.name:find "^worker" then return spawn(options, f, ...) end
+  local signals = process.signals "USR1"
+  return spawn(options, function(...)
+    local worker = spawn({ quiet = true }, f, ...)
+    signals:receive()
+    worker:kill()
+    process.event():wait()
+  end, ...)
+end
+"#;
+
+#[test]
+fn the_job_queue_ends_the_command_of_a_worker_that_is_killed() {
+    let pipe = new_pipe("killed");
+    let run = baton().arg("-e").arg(KILLS_WORKERS);
+    let mut queue = with_example(run, "job_queue.lua", &["-n", "1"])
+        .open_stdin()
+        .start();
+    queue.write_stdin(&format!(
+        "exec 9>{}; echo started >&9; sleep 600\n",
+        pipe.display()
+    ));
+    let mut watcher = Run::of(Path::new("/bin/cat")).arg(&pipe).start();
+    watcher.await_stdout("started");
+    queue.signal("USR1");
+    watcher.finish().succeeds(); // no process of the command has the pipe open
+    queue.signal_until_it_ends("KILL");
+    remove_directory_of(&pipe);
+}
+
 #[test]
 fn the_examples_say_how_they_are_called() {
     for (name, arguments) in [
