@@ -1,8 +1,8 @@
 //! Whether spinning is acceptable on this machine. It is not in these cases:
 //!
-//! - There is one CPU: the thread that is waited for cannot run during the spin. That is a thread of
-//!   this program if calls are out, so what counts is how many CPUs the program may use. Otherwise it
-//!   is any thread of this machine, or of another one.
+//! - There is one CPU: the thread that is waited for cannot run during the spin. If calls are out,
+//!   that is a thread of this program, and what counts is how many CPUs the program may use.
+//!   Otherwise it is any thread of this machine, or of another one.
 //! - There is a quota: spinning uses up what the work needs, and the program is throttled.
 //! - Threads wait for a CPU: a spin keeps one of them waiting.
 //! - The hypervisor takes time away (steal): the spin uses a CPU that another guest needs.
@@ -66,7 +66,8 @@ impl Surroundings {
         self.last.map_or(1, |(_, reading)| reading.cpus / 2).max(1)
     }
 
-    /// The verdict on a wait for events of this source. Before the first reading, no spin is allowed.
+    /// The verdict on a wait for events of this source. Before the first reading, no spin is
+    /// allowed.
     pub fn verdict(&self, source: Source) -> Verdict {
         let cpus = |reading: Reading| match source {
             Source::Calls => reading.cpus,

@@ -65,7 +65,7 @@ impl Protocol {
     /// Whether the handler of the request with this number computes. The upper half of the number is
     /// that of the connection: such requests do not all come at once.
     fn computes(self, number: u64) -> bool {
-        self == Self::Work && (number + (number >> 32) * 37) % 1000 == 0
+        self == Self::Work && (number + (number >> 32) * 37).is_multiple_of(1000)
     }
 
     /// Whether these bytes are the whole answer to the request with this number. A wrong answer is
