@@ -37,7 +37,7 @@ func runNet(protocol, address, port string) {
 		routes.HandleFunc("GET /items/{id}", item)
 		if protocol == "work" {
 			work := makeWork()
-			routes.HandleFunc("GET /work/{id}", func(response http.ResponseWriter, request *http.Request) {
+			routes.HandleFunc("GET /sums/{id}", func(response http.ResponseWriter, request *http.Request) {
 				work()
 				item(response, request)
 			})

@@ -24,7 +24,7 @@ if protocol == "json" or protocol == "work" then
   end)
   if protocol == "work" then
     local work = make_work()
-    r:get("/work/:id", function(req)
+    r:get("/sums/:id", function(req)
       work()
       return req:json { id = req.params.id, name = "a thing" }
     end)

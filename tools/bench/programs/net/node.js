@@ -39,7 +39,7 @@ const servers = {
   },
   json: () => {
     const work = protocol === 'work' && makeWork()
-    const route = /^\/(items|work)\/([^/?]+)$/
+    const route = /^\/(items|sums)\/([^/?]+)$/
     const server = require('http').createServer((request, response) => {
       const found = request.method === 'GET' && route.exec(request.url)
       if (!found) {
@@ -47,7 +47,7 @@ const servers = {
         response.end()
         return
       }
-      if (work && found[1] === 'work') work()
+      if (work && found[1] === 'sums') work()
       const id = decodeURIComponent(found[2])
       const body = JSON.stringify({ id, name: 'a thing' })
       response.setHeader('Content-Type', 'application/json')

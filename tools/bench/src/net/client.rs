@@ -51,7 +51,7 @@ impl Protocol {
             Self::Http => REQUEST.into(),
             Self::Json | Self::Work => {
                 let route = if self.computes(number) {
-                    "work"
+                    "sums"
                 } else {
                     "items"
                 };
@@ -62,8 +62,8 @@ impl Protocol {
         }
     }
 
-    /// Whether the handler of the request with this number computes. The upper half of the number is
-    /// that of the connection: such requests do not all come at once.
+    /// Whether the handler of the request with this number computes. The upper half of the number
+    /// is that of the connection: such requests do not all come at once.
     fn computes(self, number: u64) -> bool {
         self == Self::Work && (number + (number >> 32) * 37).is_multiple_of(1000)
     }
