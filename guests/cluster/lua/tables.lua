@@ -198,17 +198,19 @@ local function keep(lease)
   end
 end
 
-local function acquired(leases, name, ttl, holder, began, revision)
+-- `taken` has the lease before anything extends it: a kill may come when the process is spawned.
+local function acquired(leases, name, ttl, holder, began, revision, taken)
   local lease = setmetatable({
     token = revision, name = name, table = leases, ttl = ttl, holder = holder, revision = revision,
     until_time = began + ttl, event = process.event(), over = process.event(),
   }, Lease)
+  taken.lease = lease
   process.spawn({ daemon = true, name = "lease " .. name }, keep, lease)
   return lease
 end
 
 -- Waits until the entry may be taken, and takes it.
-local function acquire(leases, name, ttl, holder, deadline)
+local function acquire(leases, name, ttl, holder, deadline, place)
   local seen, since
   while true do
     local value, revision = leases:get(name)
@@ -219,7 +221,7 @@ local function acquire(leases, name, ttl, holder, deadline)
       local their_ttl = type(value) == "table" and tonumber(value.ttl) or 0
       if value == nil or value.is_free or now - since >= their_ttl then
         local taken, why = leases:compare(name, revision, holder)
-        if taken then return acquired(leases, name, ttl, holder, now, taken) end
+        if taken then return acquired(leases, name, ttl, holder, now, taken, place) end
         if why == "closed" then return nil, why end
       end
     end
@@ -229,8 +231,8 @@ local function acquire(leases, name, ttl, holder, deadline)
   end
 end
 
--- Waits for a lease.
-function methods:lease(name, ttl, timeout)
+-- Waits for a lease, and puts it into `place` before it returns it.
+local function lease_into(place, self, name, ttl, timeout)
   local state = core.state_for(self, "lease")
   core.check_name(2, 1, "lease", name)
   if not rules.span[1](ttl) then
@@ -240,8 +242,10 @@ function methods:lease(name, ttl, timeout)
   local leases, why = self:table(LEASES)
   if not leases then return nil, why end
   local holder = { ttl = ttl, holder = state.name }
-  return acquire(leases, name, ttl, holder, timeout and process.now() + timeout)
+  return acquire(leases, name, ttl, holder, timeout and process.now() + timeout, place)
 end
+
+function methods:lease(name, ttl, timeout) return lease_into({}, self, name, ttl, timeout) end
 
 -- The event that is set when it is lost or released.
 function Lease.__index:lost() return self.event end
@@ -255,13 +259,23 @@ end
 
 Lease.__close = function(lease) lease:release() end
 
+-- Has the lease in `lease` once it is acquired.
+local Taken = { __close = function(taken) if taken.lease then taken.lease:release() end end }
+
 -- Ends the process that runs while a lease is held.
 local Leased = {
   __close = function(leased)
+    if not leased[1] then return end
     engine.end_process(leased[1], "the lease is lost")
     leased[1]:join()
   end,
 }
+
+-- A kill comes before or after, and not between.
+local function begin(leased, ...)
+  leased[1] = process.spawn(...)
+  return leased[1]
+end
 
 -- For `lease` of a supervisor's child: a function that calls f(lease, ...) while it has the lease.
 -- If the lease is lost, f's process is killed, and it is called again with the next lease.
@@ -270,9 +284,10 @@ function methods:leasing(name, ttl)
   core.check_name(2, 1, "leasing", name)
   return function(f, ...)
     while true do
-      local lease <close> = assert(self:lease(name, ttl))
-      local p = process.spawn({ name = name, quiet = true }, f, lease, ...)
-      local _ <close> = setmetatable({ p }, Leased)
+      local taken <close> = setmetatable({}, Taken)
+      local lease = assert(lease_into(taken, self, name, ttl))
+      local leased <close> = setmetatable({}, Leased)
+      local p = process.shield(begin, leased, { name = name, quiet = true }, f, lease, ...)
       if process.select { p, lease:lost() } == 1 then
         local is_done, failure = p:join()
         if is_done then return end
