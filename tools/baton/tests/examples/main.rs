@@ -322,6 +322,7 @@ fn the_examples_say_how_they_are_called() {
         ("chat_server.lua", &["-p"]),
         ("chat_load.lua", &["-n"]),
         ("notes_service.lua", &[]),
+        ("notes_service_luasocket.lua", &[]),
         ("resize.lua", &[]),
         ("resize.lua", &["-n", "0", "x"]),
     ] {

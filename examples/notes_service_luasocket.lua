@@ -1,22 +1,10 @@
--- A small HTTP service that keeps notes in PostgreSQL and speaks JSON. LuaSocket, lua-sql-postgres
--- and lua-cjson are unmodified.
+-- The service of notes_service.lua, over unmodified LuaSocket, with lua-cjson: it reads HTTP by
+-- itself. Take this style to move a program that has its own protocol, or its own reading of HTTP.
 --
---   baton examples/notes_service.lua [-p PORT] [-c CONNECTIONS] 'host=... dbname=... user=...'
+--   baton examples/notes_service_luasocket.lua [-p PORT] [-c CONNECTIONS] 'host=... dbname=... ...'
 --
---   POST /notes {"text": "..."}    201, the note with its id      GET /notes       all notes
---   GET /notes/ID                  the note, or 404               DELETE /notes/ID 204, or 404
---
--- It prints its port, and ends at SIGTERM or Ctrl-C. Then it accepts no more clients, and finishes
--- the requests that it has begun, for five seconds at most. A second signal ends it at once.
---
--- Each client has a process, which waits for its socket. A request borrows a connection to the
--- database from a pool. While the database works, only that process waits. A connection is made
--- when it is first needed, and again after a failure. While the database cannot be reached, the
--- answer is 503.
---
--- This service shows LuaSocket. It limits the size of a head and of a body, but not the time that a
--- client takes for them. One that the whole world can reach should use baton.http, as
--- orders_service.lua does.
+-- Each client has a process, which waits for its socket. The size of a head and of a body is
+-- limited, and so is the time in which a client has to send a request.
 
 local process = require "baton.process"
 local socket = require "socket"
@@ -27,6 +15,7 @@ local GRACE = 5 -- seconds for requests at the end
 local BREAK = 0.05 -- seconds without an accept, when there are too many clients
 local LARGEST = 1 << 20 -- bytes of a request's body
 local LARGEST_HEAD = 16384 -- bytes of the lines before it
+local LONGEST = 10 -- seconds that a client may take for a whole request
 
 local REASONS = {
   [200] = "OK", [201] = "Created", [204] = "No Content", [400] = "Bad Request", [404] = "Not Found",
@@ -127,7 +116,7 @@ local function answer(pool, method, path, body)
   local ok, status, value = pcall(route, pool, math.tointeger(tonumber(id)), body)
   if ok then return status, value end
   local failure = status
-  io.stderr:write("notes_service: ", tostring(failure), "\n")
+  io.stderr:write("notes_service_luasocket: ", tostring(failure), "\n")
   return getmetatable(failure) == Unreachable and 503 or 500,
     { error = "the database does not answer" }
 end
@@ -184,6 +173,12 @@ local function read_request(client)
   end
 end
 
+local function in_time(is_in_time, ...)
+  if is_in_time then return ... end
+end
+
+local function next_request(client) return in_time(process.timeout(LONGEST, read_request, client)) end
+
 local function reply(client, status, value, keep)
   local body = value == nil and "" or (value == EMPTY and value or json.encode(value)) .. "\n"
   local head = "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n"
@@ -194,7 +189,7 @@ end
 
 local function serve(client, pool, state)
   local _ <close> = setmetatable({}, { __close = function() client:close() end })
-  for method, path, body, keep, failure in read_request, client do
+  for method, path, body, keep, failure in next_request, client do
     state.is_busy = true
     keep = keep and not state.is_last
     local status, value = failure, { error = REASONS[failure] }
@@ -214,7 +209,7 @@ local function accept(server)
   while true do
     local client, why = server:accept()
     if client or server:getfd() < 0 then return client end
-    if not has_complained then io.stderr:write("notes_service: cannot accept: ", why, "\n") end
+    if not has_complained then io.stderr:write("notes_service_luasocket: cannot accept: ", why, "\n") end
     has_complained = true
     process.sleep(BREAK)
   end
@@ -268,7 +263,7 @@ while arg[i] do
 end
 if not source or not options["-p"] or not options["-c"] then
   io.stderr:write(
-    "usage: notes_service.lua [-p PORT] [-c CONNECTIONS] ",
+    "usage: notes_service_luasocket.lua [-p PORT] [-c CONNECTIONS] ",
     "'host=... dbname=... user=...'\n"
   )
   os.exit(2)
