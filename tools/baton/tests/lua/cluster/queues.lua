@@ -242,7 +242,7 @@ function case.a_worker_that_is_killed_is_replaced()
       process.current():kill()
       process.suspend()
     end
-    done[#done + 1] = value
+    process.critical(function() done[#done + 1] = value end)
   end)
   for value = 1, 10 do jobs:send(value) end
   while #done < 10 do process.sleep(0.001) end
