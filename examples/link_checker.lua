@@ -15,6 +15,7 @@ local url = require "socket.url"
 
 local USAGE = "usage: link_checker.lua [-t SECONDS] [-n CONNECTIONS] URL"
 local MOST_REDIRECTIONS = 5
+local LARGEST = 1 << 20 -- bytes of the page whose links are checked
 
 -- The targets of a page's links, each once, in the page's order.
 local function links_of(html, base)
@@ -29,14 +30,33 @@ local function links_of(html, base)
   return links
 end
 
+-- LuaSocket's limit is that of one wait. A server that sends a byte now and then would keep a
+-- process for ever.
+local function request(details)
+  local is_in_time, answered, status, headers =
+    process.timeout(http.TIMEOUT, http.request, details)
+  if not is_in_time then return nil, "timeout" end
+  return answered, status, headers
+end
+
+-- A sink for at most so many bytes.
+local function into(list, left)
+  return function(chunk)
+    left = left - #(chunk or "")
+    if left < 0 then return nil, "too large" end
+    list[#list + 1] = chunk
+    return 1
+  end
+end
+
 -- A server's answer about a page: true, the status and the headers; or nil and the reason. HEAD
 -- requests only the headers. Servers without it answer with an error, or close the connection. Then
 -- GET requests the first byte of the page.
 local function ask(target)
-  local answered, status, headers = http.request { url = target, method = "HEAD", redirect = false }
+  local answered, status, headers = request { url = target, method = "HEAD", redirect = false }
   local is_refused = not answered and status == "closed" or answered and status >= 400
   if not is_refused then return answered, status, headers end
-  return http.request {
+  return request {
     url = target,
     redirect = false,
     headers = { range = "bytes=0-0" },
@@ -77,13 +97,10 @@ end
 
 local options = read_options(arg)
 local started = process.now()
-http.TIMEOUT = options.seconds -- of each wait for a server
+http.TIMEOUT = options.seconds -- of each request
 
 local html = {}
-local fetched, status = http.request {
-  url = options.page,
-  sink = ltn12.sink.table(html),
-}
+local fetched, status = request { url = options.page, sink = into(html, LARGEST) }
 if not fetched or status ~= 200 then
   io.stderr:write(("link_checker: %s: %s\n"):format(options.page, status))
   os.exit(1)

@@ -24,6 +24,8 @@ local REASONS = {
   [500] = "Internal Server Error", [503] = "Service Unavailable",
 }
 
+local function complain(text) io.stderr:write("notes_service_luasocket: ", text, "\n") end
+
 -- {======================================================
 -- The database
 -- ======================================================
@@ -116,7 +118,7 @@ local function answer(pool, method, path, body)
   local ok, status, value = pcall(route, pool, math.tointeger(tonumber(id)), body)
   if ok then return status, value end
   local failure = status
-  io.stderr:write("notes_service_luasocket: ", tostring(failure), "\n")
+  complain(tostring(failure))
   return getmetatable(failure) == Unreachable and 503 or 500,
     { error = "the database does not answer" }
 end
@@ -177,7 +179,9 @@ local function in_time(is_in_time, ...)
   if is_in_time then return ... end
 end
 
-local function next_request(client) return in_time(process.timeout(LONGEST, read_request, client)) end
+local function next_request(client)
+  return in_time(process.timeout(LONGEST, read_request, client))
+end
 
 local function reply(client, status, value, keep)
   local body = value == nil and "" or (value == EMPTY and value or json.encode(value)) .. "\n"
@@ -209,7 +213,7 @@ local function accept(server)
   while true do
     local client, why = server:accept()
     if client or server:getfd() < 0 then return client end
-    if not has_complained then io.stderr:write("notes_service_luasocket: cannot accept: ", why, "\n") end
+    if not has_complained then complain("cannot accept: " .. why) end
     has_complained = true
     process.sleep(BREAK)
   end

@@ -150,6 +150,16 @@ fn the_link_checker_tells_good_links_from_dead_ones() {
 }
 
 #[test]
+fn the_link_checker_takes_no_page_without_end() {
+    if missing::is_luasocket("the link checker") {
+        return;
+    }
+    let server = WebServer::start(1, "x".repeat((1 << 20) + 1));
+    let outcome = example("link_checker.lua", &[]).arg(server.address()).run();
+    outcome.ends_with(1).complained("too large");
+}
+
+#[test]
 fn the_word_count_goes_on_beside_a_file_that_blocks() {
     let pipe = new_pipe("word-count");
     let plain = pipe.with_file_name("plain");

@@ -207,8 +207,8 @@ fn no_connection_is_lost_while_the_database_cannot_be_reached() {
         service.administer(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'",
         );
-        // Connections are used in turn, and soon end. Then all of them are tried again and again, and
-        // each request gets an answer.
+        // Connections are used in turn, and soon end. Then all of them are tried again and again,
+        // and each request gets an answer.
         let mut refused = 0;
         for _ in 0..ATTEMPTS {
             let status = get();
