@@ -135,7 +135,8 @@ cases! {
         nothing_is_spawned_after_the_end_or_a_failure,
         wrong_arguments_are_refused,
         a_dot_in_place_of_a_colon_is_told,
-        a_scope_may_be_left_by_a_coroutine;
+        a_scope_may_be_left_by_a_coroutine,
+        a_function_may_have_many_results;
     mod states from "processes/states.lua":
         the_running_process_is_running,
         a_process_that_waits_for_its_turn_is_runnable,

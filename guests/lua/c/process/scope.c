@@ -380,6 +380,7 @@ static int after_function(lua_State *L, int status, lua_KContext context) {
   struct baton_scope *scope = lua_touserdata(L, 2);
   (void)status;
   (void)context;
+  luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* the results may fill it */
   await_members(L, baton_inline_caller(L), scope, 0);
   return scope->is_cancelled ? push_reason(L, 2) : lua_gettop(L) - 2;
 }

@@ -218,6 +218,23 @@ function case.a_scope_may_be_left_by_a_coroutine()
   check.equal(co(), "outside")
 end
 
+function case.a_function_may_have_many_results()
+  for _, count in ipairs { 15, 40, 250, 5000 } do
+    local list = table.move({ 1 }, 1, 1, count)
+    local function many(scope)
+      scope:spawn(process.sleep, 0.001)
+      return table.unpack(list, 1, count)
+    end
+    check.equal(select("#", process.scope(many)), count)
+    check.equal(select("#", process.scope({}, many)), count)
+    check.results("cancelled", { n = 2, nil, "why" }, process.scope(function(scope)
+      scope:spawn(process.sleep, 0.001)
+      scope:cancel "why"
+      return table.unpack(list, 1, count)
+    end))
+  end
+end
+
 function case.a_failure_is_raised_although_the_function_fails_of_it()
   check.raises("^the real reason$", process.scope, function(scope)
     local p = scope:spawn(error, "the real reason", 0)
