@@ -2,7 +2,6 @@
 -- part is in C (c/http/files.c).
 local core = ...
 local progress = core.methods.progress
-local LEAST_PACKED = 1024 -- bytes
 local files = {}
 
 -- Options
@@ -140,8 +139,9 @@ function files.reply(request, file, path, options)
     fields["Content-Range"] = ("bytes %d-%d/%d"):format(first, last, size)
   end
   local is_packed = false
-  if size >= LEAST_PACKED and core.compresses(request) then
-    fields, is_packed = core.use_part("http_packing").prepare(request, status, fields)
+  local packing = core.compresses(request) and core.use_part "http_packing"
+  if packing and size >= packing.least then
+    fields, is_packed = packing.prepare(request, status, fields)
   end
   if status == 304 then
     fields["Content-Type"], fields["Content-Disposition"] = nil, nil

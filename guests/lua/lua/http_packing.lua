@@ -6,7 +6,8 @@ local process = require "baton.process"
 local raw = core.raw
 local packing = {}
 
-local LEAST, PIECE = 1024, 32768 -- bytes
+local PIECE = 32768 -- bytes
+packing.least = 1024 -- bytes of a body
 local GOES, FLUSHES, ENDS = 0, 1, 2
 
 -- Deciding
@@ -84,7 +85,7 @@ end
 
 -- res:send(status, body, fields) with a body that is not small.
 function packing.send(request, status, body, fields)
-  if #body < LEAST then return raw.send(request, status, body, fields) end
+  if #body < packing.least then return raw.send(request, status, body, fields) end
   local new, is_packed = packing.prepare(request, status, fields)
   return raw.send(request, status, is_packed and packed(body) or body, new)
 end

@@ -401,7 +401,9 @@ core.answer_failure, core.note = answer_failure, note
 
 -- The name under which a field of the reply was set before; or nil.
 local function name_set(request, wanted)
-  for name in pairs(core.set_fields(request) or {}) do
+  local fields = core.set_fields(request)
+  if not fields then return nil end
+  for name in pairs(fields) do
     if type(name) == "string" and name:lower() == wanted then return name end
   end
   return nil

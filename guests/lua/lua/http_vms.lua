@@ -163,7 +163,7 @@ return function(address, module, given, checked)
     error(text:format(type(module)), 3)
   end
   local options = options_for_each(given)
-  if core.is_simulated then -- each VM of a simulated run has a network of its own
+  if core.is_simulated then -- a socket of a simulated run does not move to another VM
     return require("baton.http").serve(address, require(module), options)
   end
   local listeners, why = listen(address, checked.vms, checked.max_connections)

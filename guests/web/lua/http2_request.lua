@@ -28,8 +28,8 @@ function made.query(request)
     count = count + 1
     if count > MOST_PARAMETERS then break end
     local name, value = pair:match "^([^=]*)=?(.*)$"
-    name = http.decode((name:gsub("+", " ")))
-    if query[name] == nil then query[name] = http.decode((value:gsub("+", " "))) end
+    name = http.decode(name, true)
+    if query[name] == nil then query[name] = http.decode(value, true) end
   end
   return query
 end

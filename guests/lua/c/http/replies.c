@@ -8,7 +8,7 @@
 
 #define PIECE (256 * 1024) /* bytes for which a slow client has the time of a body each */
 #define MOST_AT_ONCE 32    /* arguments of write in one system call */
-#define LEAST_PACKED 1024  /* bytes of a body */
+#define LEAST_PACKED 1024  /* bytes of a body, as in http_packing.lua */
 
 /* {======================================================
 ** What is sent
